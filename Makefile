@@ -1,0 +1,41 @@
+# Every target sets up what it needs in .venv, from nothing but Python 3.11 or newer, pip and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test lint format clean
+.DEFAULT_GOAL := demo
+
+demo: $(VENV)/core            ## search the standard library's documentation
+	@$(BIN)/denslice demo
+
+test: $(VENV)/dev             ## the whole test suite
+	@$(BIN)/python -m pytest
+
+lint: $(VENV)/dev             ## format, lint, types, direction of imports
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: $(VENV)/dev
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "denslice needs Python 3.11 or newer")'
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/core: $(VENV)/bin/python pyproject.toml constraints.txt
+	@echo "installing denslice and what it needs into $(VENV) ..."
+	@$(PIP) --editable .
+	@touch $@
+
+$(VENV)/dev: $(VENV)/bin/python pyproject.toml constraints.txt
+	@echo "installing denslice and its development tools into $(VENV) ..."
+	@$(PIP) --editable '.[dev]'
+	@touch $@ $(VENV)/core

@@ -1,0 +1,31 @@
+"""denslice: hybrid search in one index, explained. The public names, and nothing else."""
+
+from denslice.densify import densify
+from denslice.errors import DensliceError, IndexFormatError, InputError, LockedError, MissingExtraError
+from denslice.gip import gip
+from denslice.index import Index, open_index
+from denslice.records import Doc, Explanation, Hit, Query, Ranking
+from denslice.slicing import Slicing
+from denslice.vectors import Encoded, Slices
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "DensliceError",
+    "Doc",
+    "Encoded",
+    "Explanation",
+    "Hit",
+    "Index",
+    "IndexFormatError",
+    "InputError",
+    "LockedError",
+    "MissingExtraError",
+    "Query",
+    "Ranking",
+    "Slices",
+    "Slicing",
+    "densify",
+    "gip",
+    "open_index",
+]

@@ -1,0 +1,107 @@
+"""The demo's collection: the docstrings of the running Python's standard library, real text on every machine."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import os
+import sys
+import sysconfig
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+from denslice.errors import InputError
+from denslice.records import Doc
+
+QUESTIONS = (
+    "wrap a paragraph of text so that lines are not too long",
+    "parse a date from an ISO format string",
+    "compare two lists of lines and show the differences",
+)
+
+# Folders that hold no library of their own, or one that newer Pythons have dropped.
+TESTS_AND_PROGRAMS = {
+    "__pycache__",
+    "_bundled",
+    "idlelib",
+    "lib-dynload",
+    "site-packages",
+    "test",
+    "tests",
+    "turtledemo",
+}
+DROPPED = {"distutils", "lib2to3"}
+SHORTEST = 20  # characters; docstrings below it say nothing that can be searched for
+LONGEST_SIGNATURE = 60
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Documented = ast.Module | ast.ClassDef | Function
+
+
+def stdlib_docs() -> Iterator[Doc]:
+    """The docstring of every module, class, function and method of the standard library, by module name."""
+    root = Path(sysconfig.get_paths()["stdlib"])
+    seen: set[str] = set()
+    for path in _sources(root):
+        for doc in _file_docs(path, _module_name(path.relative_to(root))):
+            if doc.id not in seen:
+                seen.add(doc.id)
+                yield doc
+    if not seen:
+        version = f"{sys.version_info.major}.{sys.version_info.minor}"
+        raise InputError(f"{root}: no source files of Python {version}'s standard library, which the demo searches")
+
+
+def _sources(root: Path) -> Iterator[Path]:
+    for here, folders, names in os.walk(root):
+        folders[:] = sorted(name for name in folders if name not in TESTS_AND_PROGRAMS | DROPPED)
+        yield from (Path(here, name) for name in sorted(names) if name.endswith(".py"))
+
+
+def _module_name(path: Path) -> str:
+    parts = path.with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+
+
+def _file_docs(path: Path, module: str) -> Iterator[Doc]:
+    """The file's documents; none for the few files that do not parse."""
+    try:
+        with warnings.catch_warnings(action="ignore"):  # old escapes in strings are not ours to report
+            tree = ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return
+    for name, node in _documented(tree, module):
+        text = _docstring(node)
+        if len(text) >= SHORTEST:
+            yield Doc(name, text, _title(name, node), {"module": module, "kind": _kind(node)})
+
+
+def _documented(node: Documented, name: str) -> Iterator[tuple[str, Documented]]:
+    """The node and all classes and functions of its body, each with its dotted name; private ones are left out."""
+    yield name, node
+    if isinstance(node, Function):
+        return
+    for child in node.body:
+        if isinstance(child, ast.ClassDef | Function) and not child.name.startswith("_"):
+            yield from _documented(child, f"{name}.{child.name}")
+
+
+def _docstring(node: Documented) -> str:
+    return inspect.cleandoc(ast.get_docstring(node, clean=False) or "")
+
+
+def _title(name: str, node: Documented) -> str:
+    """The dotted name, with the arguments of a function: `json.dumps(obj, *, skipkeys=False, …)`."""
+    if not isinstance(node, Function):
+        return name
+    arguments = ast.unparse(node.args)
+    if len(arguments) > LONGEST_SIGNATURE:
+        arguments = arguments[:LONGEST_SIGNATURE].rpartition(", ")[0] + ", …"
+    return f"{name}({arguments.removeprefix(', ')})"
+
+
+def _kind(node: Documented) -> str:
+    if isinstance(node, Function):
+        return "function"
+    return "class" if isinstance(node, ast.ClassDef) else "module"

@@ -1,0 +1,49 @@
+"""Encoders: text, or something ready, to lexical weights. An index names its encoder and keeps the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from denslice.encoders.bm25 import Bm25, Bm25Config
+from denslice.encoders.vectors import Vectors, VectorsConfig
+from denslice.errors import InputError
+from denslice.store.vocabulary import Words
+from denslice.vectors import Encoded
+
+NAMES = ("bm25", "vectors")
+
+
+class Encoder(Protocol):
+    """What an index asks of an encoder."""
+
+    uses_idf: bool  # the query's weights are to be multiplied by the collection's idf
+    reads: str  # what it encodes of a document: "text" or "vector"
+
+    def encode_docs(self, items: Sequence[Any]) -> Encoded:
+        """Lexical weights (n, vocabulary) of documents; a growing vocabulary takes in their new tokens."""
+        ...
+
+    def encode_queries(self, items: Sequence[Any]) -> Encoded:
+        """Lexical weights (n, vocabulary) of queries, over tokens that are known."""
+        ...
+
+    def token(self, id: int) -> str:
+        """The token with this id, for people to read."""
+        ...
+
+
+def checked_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The encoder's settings in full; an unknown encoder or setting is an InputError."""
+    if name == "bm25":
+        return Bm25Config.from_json(dict(options)).to_json()
+    if name == "vectors":
+        return VectorsConfig.from_json(options).to_json()
+    raise InputError(f"unknown encoder {name!r}; known: {', '.join(NAMES)}")
+
+
+def load(name: str, options: Mapping[str, Any], words: Words, average_length: float | None = None) -> Encoder:
+    """The encoder over this vocabulary; `average_length` is the collection's, for encoders that weigh by length."""
+    if name == "bm25":
+        return Bm25(Bm25Config.from_json(dict(options)), words, average_length)
+    return Vectors(VectorsConfig.from_json(options), words)

@@ -1,0 +1,144 @@
+"""BM25 as an inner product: a document's weights hold term frequency and length, the query's side holds idf.
+
+So documents that are added later change the idf and no stored weight.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from denslice.encoders.text import Analyzer, Remembered
+from denslice.errors import InputError
+from denslice.store.vocabulary import ABSENT, Growth, Words
+from denslice.vectors import Encoded, Floats, Ints
+
+TokenIds = npt.NDArray[np.int32]
+STOP = -2  # stands for a stop word among token ids; ABSENT is a word the vocabulary has not
+
+
+@dataclass(frozen=True)
+class Bm25Config:
+    """BM25's settings. `average_length` fixes what is otherwise measured on the collection, in words."""
+
+    language: str = "english"
+    stop_words: tuple[str, ...] | None = None
+    k1: float = 0.9
+    b: float = 0.4
+    average_length: float | None = None
+
+    def __post_init__(self) -> None:
+        self.analyzer()
+        if not (_is_number(self.k1) and self.k1 >= 0):
+            raise InputError(f"k1 is {self.k1!r}, expected a number of 0 or more")
+        if not (_is_number(self.b) and 0 <= self.b <= 1):
+            raise InputError(f"b is {self.b!r}, expected a number from 0 to 1")
+        _check_length(self.average_length)
+
+    def analyzer(self) -> Analyzer:
+        """The analyzer these settings describe."""
+        return Analyzer(self.language, self.stop_words)
+
+    def to_json(self) -> dict[str, Any]:
+        """The settings as a JSON object."""
+        settings = asdict(self)
+        settings["stop_words"] = None if self.stop_words is None else list(self.stop_words)
+        return settings
+
+    @classmethod
+    def from_json(cls, settings: dict[str, Any]) -> Bm25Config:
+        """The settings that `to_json` gave; keys left out keep their defaults."""
+        names = [field.name for field in fields(cls)]
+        unknown = sorted(set(settings) - set(names))
+        if unknown:
+            raise InputError(f"bm25 has no setting {', '.join(unknown)}; it has {', '.join(names)}")
+        stop_words = settings.get("stop_words")
+        if isinstance(stop_words, list):
+            stop_words = tuple(stop_words)
+        return cls(**{**settings, "stop_words": stop_words})
+
+
+class Bm25:
+    """Encodes texts as BM25 weights over a vocabulary, which grows with the documents if it is a Growth.
+
+    Over a fixed vocabulary a document's unknown words count in its length and nowhere else.
+    """
+
+    reads = "text"
+    uses_idf = True  # whoever searches multiplies the query's weights by `idf`
+
+    def __init__(self, config: Bm25Config, words: Words, average_length: float | None = None) -> None:
+        _check_length(average_length)
+        self.config = config
+        self.words = words
+        self.average_length = average_length if config.average_length is None else config.average_length
+        self._analyzer = config.analyzer()
+        self._place = words.place if isinstance(words, Growth) else words.find
+        # From a word as it stands straight to its id. Ids never change, and in a fixed vocabulary ABSENT stays so;
+        # `find` of a Growth is not kept, as a word it lacks now may be placed later.
+        self._doc_ids = Remembered(self._doc_id)
+
+    def total_length(self, texts: Iterable[str]) -> int:
+        """The number of words in the texts without stop words, from which the average length comes; never grows."""
+        return sum(map(self._analyzer.length, texts))
+
+    def encode_docs(self, texts: Sequence[str]) -> Encoded:
+        """Weights tf / (tf + k1 · (1 - b + b · length / average_length)): Lucene's, without idf."""
+        ids, rows = _flat([list(map(self._doc_ids.__getitem__, self._analyzer.split(text))) for text in texts])
+        lengths = np.bincount(rows[ids != STOP], minlength=len(texts))
+        weights = self._counts(ids, rows, len(texts))
+        norms = np.repeat(self._norms(lengths), np.diff(weights.indptr))  # (nnz,)
+        weights.data = (weights.data / (weights.data + norms)).astype(np.float32)
+        return Encoded(weights, lengths=lengths)
+
+    def encode_queries(self, texts: Sequence[str]) -> Encoded:
+        """How often each word of the vocabulary occurs in each query; other words are dropped, and never grow it."""
+        ids, rows = _flat([[self.words.find(word) for word in self._analyzer.words(text)] for text in texts])
+        return Encoded(self._counts(ids, rows, len(texts)))
+
+    def token(self, id: int) -> str:
+        """The word (stem) that has this token id."""
+        return self.words.word(id)
+
+    def _doc_id(self, word: str) -> int:
+        stem = self._analyzer.stem(word)
+        return STOP if stem is None else self._place(stem)
+
+    def _norms(self, lengths: Ints) -> npt.NDArray[np.floating]:
+        if self.average_length is None:
+            raise InputError("bm25 needs the collection's average length to encode documents; give average_length")
+        return self.config.k1 * (1 - self.config.b + self.config.b * lengths / self.average_length)
+
+    def _counts(self, ids: TokenIds, rows: TokenIds, texts: int) -> sp.csr_array:
+        known = ids > ABSENT
+        ones = np.ones(np.count_nonzero(known), dtype=np.float32)
+        # scipy adds up what falls on one place, and leaves the columns sorted
+        return sp.csr_array((ones, (rows[known], ids[known])), shape=(texts, len(self.words)))
+
+
+def idf(df: npt.NDArray[Any], docs: int) -> Floats:
+    """Lucene's ln(1 + (docs - df + 0.5) / (df + 0.5)) of each document frequency, float32."""
+    return np.log1p((docs - df + 0.5) / (df + 0.5)).astype(np.float32)
+
+
+def _flat(ids: list[list[int]]) -> tuple[TokenIds, TokenIds]:
+    """All ids in one array, and beside each the row it came from."""
+    sizes = [len(row) for row in ids]
+    flat = np.fromiter(chain.from_iterable(ids), dtype=np.int32, count=sum(sizes))
+    return flat, np.repeat(np.arange(len(ids), dtype=np.int32), sizes)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _check_length(average: float | None) -> None:
+    if average is not None and not (_is_number(average) and average > 0):
+        raise InputError(f"average_length is {average!r}, expected a number above 0")

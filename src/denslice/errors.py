@@ -1,0 +1,31 @@
+"""What can go wrong, as a user should hear of it; every message says what was found, where, and what to do.
+
+DensliceError
+├── InputError           something the caller gave: a file, a line, an option, a document
+├── IndexFormatError     an index folder that is damaged, unfinished or of another version
+├── LockedError          another process is writing to the index
+└── MissingExtraError    a feature whose optional packages are not installed
+"""
+
+
+class DensliceError(Exception):
+    """The root: catching it catches everything denslice raises on purpose."""
+
+
+class InputError(DensliceError):
+    """The caller's input cannot be used."""
+
+
+class IndexFormatError(DensliceError):
+    """The folder is not an index this version can read."""
+
+
+class LockedError(DensliceError):
+    """The index already has a writer."""
+
+
+class MissingExtraError(DensliceError):
+    """A feature needs packages of an extra that is not installed."""
+
+    def __init__(self, feature: str, extra: str) -> None:
+        super().__init__(f"{feature} needs an optional part: pip install 'denslice[{extra}]'")

@@ -1,0 +1,194 @@
+"""Files to an index folder, all or nothing: a new index is built out of sight and renamed into place."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from itertools import chain
+from pathlib import Path
+from typing import Any, Protocol
+
+import scipy.sparse as sp
+
+from denslice.corpus import read_docs, read_vectors
+from denslice.errors import DensliceError, InputError
+from denslice.index import Index
+from denslice.lines import ending, is_gzip
+from denslice.records import Doc
+from denslice.store import lock
+from denslice.store import manifest as manifests
+from denslice.store.files import sync_folder
+from denslice.vectors import stacked
+
+READY = ".npz"
+LINES = (".jsonl", ".json", ".tsv")
+
+Fill = Callable[[Index], int]
+Vectors = tuple[list[str], sp.csr_array]
+
+
+class Counter(Protocol):
+    """What shows how far the indexing is."""
+
+    def expect(self, total: int | None) -> None:
+        """Says how many documents will come."""
+        ...
+
+    def advance(self, count: int) -> None:
+        """Says that so many are done."""
+        ...
+
+
+def index_files(inputs: Sequence[str], to: Path, chosen: Mapping[str, Any], counter: Counter, wait: float = 0.0) -> int:
+    """Adds the inputs to the index at `to`, made with the chosen settings if it is not there; how many documents."""
+    there = _existing(to, chosen)
+    if any(name.endswith(READY) for name in inputs):
+        ids, weights = _read_vectors(inputs, there, chosen)
+        chosen = {"encoder": "vectors", "vocab": weights.shape[1], **chosen}
+        counter.expect(len(ids))
+        return _fill(
+            to, there, chosen, lambda index: index.add_vectors(ids, weights, wait=wait, progress=counter.advance)
+        )
+    docs = read_docs(inputs)
+    if there is None and "encoder" not in chosen:
+        docs = _texts_only(docs)
+    counter.expect(_expected([Path(name) for name in inputs]))
+    return _fill(to, there, chosen, lambda index: index.add(_counted(docs, counter), wait=wait))
+
+
+def new_index(to: Path, chosen: Mapping[str, Any], fill: Fill) -> Index:
+    """A new index with what `fill` puts in; on any error, or Ctrl-C, nothing is left of it."""
+    with _out_of_sight(to) as hidden:
+        fill(_create(hidden, chosen))
+    return Index.open(to)
+
+
+def _fill(to: Path, there: Index | None, chosen: Mapping[str, Any], fill: Fill) -> int:
+    if there is not None:
+        return fill(there)
+    return len(new_index(to, chosen, fill))
+
+
+# --- the folder
+
+
+def _existing(to: Path, chosen: Mapping[str, Any]) -> Index | None:
+    """The index to add to, or None where one can be made; the settings chosen must be its own."""
+    if _is_free(to):
+        return None
+    if not to.is_dir():
+        raise InputError(f"{to}: is a file; an index is a folder, choose another name")
+    if not (to / manifests.NAME).exists():
+        raise InputError(f"{to}: is a folder with other things in it, not an index; choose another name")
+    index = Index.open(to)
+    _check_settings(index, chosen)
+    return index
+
+
+def _check_settings(index: Index, chosen: Mapping[str, Any]) -> None:
+    made = index.info()
+    made |= made["encoder_options"]
+    for name, value in chosen.items():
+        if made.get(name) != value:
+            was = f"with --{name} {made[name]}" if made.get(name) is not None else f"without --{name}"
+            raise InputError(f"{index.path}: was made {was}, not {value}; leave the option out or make another index")
+
+
+def _is_free(to: Path) -> bool:
+    """Whether an index can be made there: nothing is, or an empty folder."""
+    return not to.exists() or (to.is_dir() and not any(to.iterdir()))
+
+
+@contextmanager
+def _out_of_sight(to: Path) -> Iterator[Path]:
+    """A hidden folder beside `to` that takes its name when the block ends well, and is removed when it does not."""
+    if not _is_free(to):
+        raise InputError(f"{to}: is there already; choose another name")
+    hidden = to.with_name(f".{to.name}.building")
+    new_parents = [folder for folder in hidden.parents if not folder.exists()]
+    _remove_remains(hidden)
+    try:
+        yield hidden
+        hidden.rename(to)
+    except BaseException as error:
+        shutil.rmtree(hidden, ignore_errors=True)
+        for folder in new_parents:
+            with suppress(OSError):
+                folder.rmdir()
+        if isinstance(error, DensliceError | OSError) and str(hidden) in str(error):
+            raise InputError(str(error).replace(str(hidden), str(to))) from error
+        raise
+    sync_folder(to.parent)
+
+
+def _remove_remains(hidden: Path) -> None:
+    """Clears away what a run that died has left; LockedError if it is alive."""
+    if hidden.exists():
+        with lock.writing(hidden):
+            shutil.rmtree(hidden)
+
+
+def _create(folder: Path, chosen: Mapping[str, Any]) -> Index:
+    settings = {"encoder": "bm25", **chosen}
+    options = {"language": settings.pop("language")} if "language" in settings else {}
+    return Index.create(folder, **settings, options=options)
+
+
+# --- documents
+
+
+def _texts_only(docs: Iterable[Doc]) -> Iterator[Doc]:
+    """The documents; one with a ready vector is an error, since nobody said whether to take it or the text."""
+    for doc in docs:
+        if doc.vector is not None:
+            advice = "choose --encoder vectors to index the vectors, or --encoder bm25 to index the texts"
+            raise InputError(f"document {doc.id!r} has a ready vector; {advice}")
+        yield doc
+
+
+def _counted(docs: Iterable[Doc], counter: Counter) -> Iterator[Doc]:
+    for doc in docs:
+        yield doc
+        counter.advance(1)
+
+
+def _expected(paths: Sequence[Path]) -> int | None:
+    """The lines of the files, which are as many as their documents; None where counting would be slow."""
+    files = [path / "corpus.jsonl" if path.is_dir() else path for path in paths]
+    if any(is_gzip(file) or ending(file) not in LINES or not file.is_file() for file in files):
+        return None
+    return sum(_lines(file) for file in files)
+
+
+def _lines(path: Path) -> int:
+    with path.open("rb") as file:
+        return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(1 << 20), b""))
+
+
+# --- ready vectors
+
+
+def _read_vectors(inputs: Sequence[str], there: Index | None, chosen: Mapping[str, Any]) -> Vectors:
+    """The ids and weights of all files, whose columns must be the index's."""
+    for name in inputs:
+        if not name.endswith(READY):
+            raise InputError(f"{name}: is not {READY}; index ready vectors and other files one after the other")
+    encoder = chosen.get("encoder", "vectors") if there is None else there.info()["encoder"]
+    if encoder != "vectors":
+        raise InputError(f"{inputs[0]}: holds ready vectors, which an index with --encoder {encoder} cannot take")
+    vocab = chosen.get("vocab") if there is None else there.info()["vocabulary"]
+    parts: list[Vectors] = []
+    for name in inputs:
+        parts.append(read_vectors(name, vocab))
+        vocab = parts[-1][1].shape[1]
+    _check_distinct(inputs, [ids for ids, _ in parts])
+    return list(chain.from_iterable(ids for ids, _ in parts)), stacked([weights for _, weights in parts])
+
+
+def _check_distinct(names: Sequence[str], parts: Sequence[list[str]]) -> None:
+    seen: set[str] = set()
+    for name, ids in zip(names, parts, strict=True):
+        if both := seen.intersection(ids):
+            raise InputError(f"{name}: id {min(both)!r} was already used in a file before it; ids must be unique")
+        seen.update(ids)

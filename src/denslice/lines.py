@@ -1,0 +1,106 @@
+"""Lines of plain and gzipped text files, each with its number.
+
+Whatever goes wrong while reading becomes an InputError that names the file, and the line where there is one.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, NoReturn, cast
+
+from denslice.errors import InputError
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Each line that is not blank, without its line end, after its number from 1.
+
+    Only LF and CRLF end a line: texts may hold U+2028 or U+0085, at which str.splitlines would cut.
+    """
+    with reading(path), _open_bytes(path) as file:
+        for number, raw in enumerate(file, 1):
+            line = _decode(raw, path, number).removesuffix("\n").removesuffix("\r")
+            if line.strip():
+                yield number, line
+
+
+def read_text(path: Path) -> str:
+    """The whole file as one text, with LF line ends."""
+    with reading(path), _open_bytes(path) as file:
+        return _decode(file.read(), path, 1).replace("\r\n", "\n")
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Errors of the file system and of decompression inside the block become InputErrors that name the path."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file or folder") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"{path}: damaged, or not compressed as its name says: {error}") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
+def ending(path: Path) -> str:
+    """The ending that tells the format, in lower case and without .gz: `.jsonl` of `Docs.JSONL.gz`."""
+    return (path.with_suffix("") if is_gzip(path) else path).suffix.lower()
+
+
+def is_gzip(path: Path) -> bool:
+    """Whether the name says that the file is compressed."""
+    return path.suffix.lower() == ".gz"
+
+
+def located(path: Path, number: int, problem: object) -> InputError:
+    """The error for a problem in one line of a file, to be raised."""
+    return InputError(f"{path}:{number}: {problem}")
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+_JSON = json.JSONDecoder(parse_constant=_refuse_constant)  # by itself json lets NaN and Infinity through
+
+
+def json_object(line: str) -> dict[str, Any]:
+    """The JSON object that the line holds; its strings can all be written as UTF-8."""
+    try:
+        value = _JSON.decode(line)
+    except json.JSONDecodeError as error:
+        raise InputError(f"broken JSON at column {error.colno}: {error.msg}; expected one object per line") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"broken JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise InputError(f"the JSON is {type(value).__name__}, expected an object per line")
+    if "\\ud" in line or "\\uD" in line:
+        _check_surrogates(value)
+    return value
+
+
+def _check_surrogates(value: dict[str, Any]) -> None:
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        found = error.object[error.start]
+        raise InputError(f"half a surrogate pair, {found!r}, which no text can hold; remove it") from None
+
+
+def _open_bytes(path: Path) -> IO[bytes]:
+    return cast(IO[bytes], gzip.open(path)) if is_gzip(path) else path.open("rb")
+
+
+def _decode(raw: bytes, path: Path, first: int) -> str:
+    """The bytes as text; `first` is the number of their first line, and a byte order mark may open line 1."""
+    try:
+        return raw.decode("utf-8-sig" if first == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        number = first + error.object.count(b"\n", 0, error.start)
+        bad = error.object[error.start]
+        raise located(path, number, f"byte 0x{bad:02x} is not UTF-8; convert the file to UTF-8") from None

@@ -1,0 +1,176 @@
+"""The things that move through denslice: documents and queries in, hits and explanations out.
+
+All are frozen: a step returns new records and never edits old ones.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, overload
+
+from denslice.errors import InputError
+
+ID_FIELDS = ("id", "_id", "docid")
+TEXT_FIELDS = ("text", "contents", "content")
+
+
+@dataclass(frozen=True, slots=True)
+class Doc:
+    """One document. Title and text are searched together; `meta` is kept beside them and can be filtered on."""
+
+    id: str
+    text: str = ""
+    title: str = ""
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    vector: Mapping[str, float] | None = None
+
+    @property
+    def contents(self) -> str:
+        """What an encoder reads."""
+        return f"{self.title} {self.text}" if self.title else self.text
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Doc:
+        """A document from a JSON object; fields that are not id, text, title or vector become metadata."""
+        rest = dict(fields)
+        meta = _object(rest.pop("metadata", None), "metadata")
+        doc_id = checked_id(_take(rest, ID_FIELDS))
+        text = _string(_take(rest, TEXT_FIELDS), "text")
+        title = _string(rest.pop("title", None), "title")
+        vector = rest.pop("vector", None)
+        if vector is not None:
+            vector = _object(vector, "vector")
+        return cls(doc_id, text, title, {**meta, **rest}, vector)
+
+    def meta_json(self) -> str:
+        """The metadata as JSON text, refused when JSON cannot hold it."""
+        try:
+            return json.dumps(dict(self.meta), ensure_ascii=False, allow_nan=False, sort_keys=True)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"metadata of document {self.id!r} is not JSON: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One query: a text, or a ready vector for indexes of ready vectors."""
+
+    id: str
+    text: str = ""
+    vector: Mapping[str, float] | None = None
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Query:
+        """A query from a JSON object; other fields are ignored, as collections carry notes there."""
+        rest = dict(fields)
+        vector = rest.get("vector")
+        return cls(
+            checked_id(_take(rest, (*ID_FIELDS, "qid"))),
+            _string(_take(rest, (*TEXT_FIELDS, "query")), "text"),
+            None if vector is None else _object(vector, "vector"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One result. `score` is `lexical` plus the weighted dense part."""
+
+    id: str
+    score: float
+    lexical: float
+    dense: float
+    text: str = ""
+    title: str = ""
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Ranking(Sequence[Hit]):
+    """The documents found for one query, best first: a sequence of hits, and a line group of a run file.
+
+    Texts and metadata are fetched when a hit is first looked at, from the index as it was when it was searched.
+    """
+
+    query_id: str
+    ids: tuple[str, ...]
+    scores: tuple[float, ...]
+    documents: Callable[[], Sequence[Doc]] | None = field(default=None, repr=False, compare=False)
+
+    @cached_property
+    def _hits(self) -> tuple[Hit, ...]:
+        docs = self.documents() if self.documents else [Doc(id) for id in self.ids]
+        pairs = zip(docs, self.scores, strict=True)
+        return tuple(Hit(doc.id, score, score, 0.0, doc.text, doc.title, doc.meta) for doc, score in pairs)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @overload
+    def __getitem__(self, at: int) -> Hit: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Hit]: ...
+
+    def __getitem__(self, at: int | slice) -> Hit | Sequence[Hit]:
+        return self._hits[at]
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One token's share of a score: contribution = query_weight · doc_weight."""
+
+    token: str
+    query_weight: float
+    doc_weight: float
+    contribution: float
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a document scored what it did. The contributions of `terms` and `dense` sum to `score`.
+
+    `lost` are query tokens the document had and the slicing dropped: their contributions are what was missed.
+    """
+
+    id: str
+    score: float
+    lexical: float
+    dense: float
+    terms: tuple[Term, ...]
+    lost: tuple[Term, ...]
+
+
+def checked_id(value: object) -> str:
+    """The id, if it is one: a string that is not empty and holds no control characters or lone surrogates."""
+    if value is None:
+        raise InputError(f"no id (looked for {', '.join(ID_FIELDS)})")
+    if not isinstance(value, str):
+        raise InputError(f"id {value!r} is not a string; write it in quotes")
+    if not value.strip():
+        raise InputError("the id is empty")
+    if not value.isprintable():
+        raise InputError(f"id {value!r} has characters that cannot be printed")
+    return value
+
+
+def _take(fields: dict[str, Any], names: tuple[str, ...]) -> object:
+    found = [name for name in names if name in fields]
+    return fields.pop(found[0]) if found else None
+
+
+def _string(value: object, name: str) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise InputError(f"{name} is {type(value).__name__}, expected a string")
+    return value
+
+
+def _object(value: object, name: str) -> dict[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise InputError(f"{name} is {type(value).__name__}, expected an object")
+    return value

@@ -1,0 +1,28 @@
+"""Explain: which tokens made a document's score, and which the slicing dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import scipy.sparse as sp
+
+from denslice.records import Explanation, Term
+from denslice.search.retrieve import LexicalQuery
+from denslice.store.segment import Segment
+
+
+def explain(segment: Segment, row: int, query: LexicalQuery, token: Callable[[int], str]) -> Explanation:
+    """The document's score, term by term, largest contribution first."""
+    one = np.array([row])
+    terms = _shared(query, segment.kept.of(one), token)
+    lost = _shared(query, segment.lost.of(one), token)
+    score = sum(term.contribution for term in terms)
+    return Explanation(segment.ids(one)[0], score, score, 0.0, terms, lost)
+
+
+def _shared(query: LexicalQuery, doc: sp.csr_array, token: Callable[[int], str]) -> tuple[Term, ...]:
+    _, ours, theirs = np.intersect1d(query.keys, doc.indices, assume_unique=True, return_indices=True)
+    pairs = zip(query.keys[ours].tolist(), query.weights[ours].tolist(), doc.data[theirs].tolist(), strict=True)
+    terms = [Term(token(key), ours, theirs, ours * theirs) for key, ours, theirs in pairs]
+    return tuple(sorted(terms, key=lambda term: (-term.contribution, term.token)))

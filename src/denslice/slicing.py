@@ -1,0 +1,191 @@
+"""Slicing: which slice, and which gate within it, each vocabulary token belongs to (paper section 3.1).
+
+A gate is a token's rank among the tokens of its slice, so a slicing is fully told by one number a token: its slice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from denslice.errors import InputError
+from denslice.vectors import lexical_csr
+
+Slices32 = npt.NDArray[np.int32]
+KINDS = ("stride", "contiguous", "random", "learned")
+SKIPPED = -1
+FULL_SLICE = 256  # what a one-byte gate can tell apart
+
+
+@dataclass(frozen=True, eq=False)
+class Slicing:
+    """The map token → (slice, gate). Tokens below `skip` are in no slice; token ids past `vocab` go by stride."""
+
+    kind: str
+    slices: int
+    skip: int
+    slice_of: Slices32  # (vocab,) the slice of each token, SKIPPED for the first `skip`
+
+    @classmethod
+    def stride(cls, vocab: int, slices: int, skip: int = 0) -> Slicing:
+        """Every M-th token shares a slice: the paper's default."""
+        _check(vocab, slices, skip)
+        return cls("stride", slices, skip, _with_skipped(np.arange(vocab - skip) % slices, skip))
+
+    @classmethod
+    def contiguous(cls, vocab: int, slices: int, skip: int = 0) -> Slicing:
+        """Runs of neighbouring token ids share a slice; sizes differ by at most one."""
+        _check(vocab, slices, skip)
+        return cls("contiguous", slices, skip, _with_skipped(_even_runs(vocab - skip, slices), skip))
+
+    @classmethod
+    def random(cls, vocab: int, slices: int, skip: int = 0, seed: int = 0) -> Slicing:
+        """Tokens dealt to slices of equal size in a random order."""
+        _check(vocab, slices, skip)
+        dealt = np.random.default_rng(seed).permutation(np.arange(vocab - skip) % slices)
+        return cls("random", slices, skip, _with_skipped(dealt, skip))
+
+    @classmethod
+    def learned(cls, sample: sp.csr_array, slices: int, skip: int = 0) -> Slicing:
+        """Heaviest tokens first, each into the slice where it would displace, or be displaced by, the least weight.
+
+        `sample` is a (documents, vocab) matrix of lexical weights. A slice takes at most 256 tokens, or an even
+        share where the vocabulary is too large for that. Tokens the sample never saw are placed by stride.
+        """
+        sample = lexical_csr(sample)
+        vocab = sample.shape[1]
+        _check(vocab, slices, skip)
+        placed = np.arange(vocab - skip) % slices
+        columns = sp.csc_array(sample[:, skip:])
+        mass = np.asarray(columns.sum(axis=0)).ravel()
+        seen = np.flatnonzero(mass)
+        heaviest_first = seen[np.argsort(-mass[seen], kind="stable")]
+        if slices < len(seen):
+            room = max(FULL_SLICE, -(-vocab // slices))
+            placed[heaviest_first] = _place_greedily(columns, heaviest_first, slices, room)
+        elif slices < vocab - skip:  # a slice for each token seen
+            placed[heaviest_first] = np.arange(len(seen))
+        return cls("learned", slices, skip, _with_skipped(placed, skip))
+
+    @classmethod
+    def made(cls, kind: str, sample: sp.csr_array, slices: int, skip: int = 0, seed: int = 0) -> Slicing:
+        """A slicing of the named kind for the sample's vocabulary."""
+        vocab = sample.shape[1]
+        if kind == "learned":
+            return cls.learned(sample, slices, skip)
+        if kind == "random":
+            return cls.random(vocab, slices, skip, seed)
+        if kind == "contiguous":
+            return cls.contiguous(vocab, slices, skip)
+        if kind == "stride":
+            return cls.stride(vocab, slices, skip)
+        raise InputError(f"unknown slicing {kind!r}; known: {', '.join(KINDS)}")
+
+    @property
+    def vocab(self) -> int:
+        """How many token ids have a place."""
+        return len(self.slice_of)
+
+    @cached_property
+    def gate_of(self) -> npt.NDArray[Any]:
+        """The gate of each token (vocab,): its rank among the tokens of its slice; 0 for skipped ones."""
+        order = np.argsort(self.slice_of, kind="stable")
+        ordered = self.slice_of[order]
+        starts = np.searchsorted(ordered, ordered, side="left")
+        gates = np.empty(self.vocab, dtype=np.int64)
+        gates[order] = np.arange(self.vocab) - starts
+        gates[: self.skip] = 0
+        return gates.astype(self.gate_dtype)
+
+    @cached_property
+    def gate_dtype(self) -> np.dtype[Any]:
+        """The narrowest unsigned type that tells the tokens of the fullest slice apart."""
+        placed = self.slice_of[self.skip :]
+        fullest = int(np.bincount(placed, minlength=1).max()) if len(placed) else 0
+        return np.min_scalar_type(max(fullest - 1, 0))
+
+    def grown(self, vocab: int) -> Slicing:
+        """This slicing with places, by stride, for token ids up to `vocab`; places already given stay."""
+        if vocab <= self.vocab:
+            return self
+        new = (np.arange(self.vocab, vocab) - self.skip) % self.slices
+        new[np.arange(self.vocab, vocab) < self.skip] = SKIPPED
+        return Slicing(self.kind, self.slices, self.skip, np.concatenate([self.slice_of, new.astype(np.int32)]))
+
+    def to_json(self) -> dict[str, Any]:
+        """The slicing as JSON values."""
+        return {"kind": self.kind, "slices": self.slices, "skip": self.skip, "slice_of": self.slice_of.tolist()}
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Slicing:
+        """The slicing that `to_json` told."""
+        if set(fields) != {"kind", "slices", "skip", "slice_of"}:
+            raise InputError(f"a slicing has kind, slices, skip and slice_of; found {', '.join(sorted(fields))}")
+        return cls._checked(
+            str(fields["kind"]), fields["slices"], fields["skip"], np.asarray(fields["slice_of"], dtype=np.int32)
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Writes the slicing as .npz."""
+        shape = np.array([self.slices, self.skip])
+        np.savez(path, kind=np.array(self.kind), shape=shape, slice_of=self.slice_of)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Slicing:
+        """The slicing that `save` wrote."""
+        with np.load(path, allow_pickle=False) as stored:
+            slices, skip = (int(number) for number in stored["shape"])
+            return cls._checked(str(stored["kind"]), slices, skip, stored["slice_of"])
+
+    @classmethod
+    def _checked(cls, kind: str, slices: int, skip: int, slice_of: Slices32) -> Slicing:
+        if kind not in KINDS:
+            raise InputError(f"unknown slicing {kind!r}; known: {', '.join(KINDS)}")
+        _check(len(slice_of), slices, skip)
+        placed = slice_of[skip:]
+        if (slice_of[:skip] != SKIPPED).any() or (len(placed) and (placed.min() < 0 or placed.max() >= slices)):
+            raise InputError(f"a slicing puts tokens from {skip} on in slices 0 to {slices - 1}, and no others")
+        return cls(kind, slices, skip, slice_of)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Slicing):
+            return NotImplemented
+        told = (self.kind, self.slices, self.skip) == (other.kind, other.slices, other.skip)
+        return told and np.array_equal(self.slice_of, other.slice_of)
+
+    def __hash__(self) -> int:
+        return hash((self.kind, self.slices, self.skip, self.vocab))
+
+
+def _check(vocab: int, slices: int, skip: int) -> None:
+    if not isinstance(slices, int) or slices < 1:
+        raise InputError(f"slices must be a whole number of at least 1, not {slices!r}")
+    if not 0 <= skip <= vocab:
+        raise InputError(f"skip must lie between 0 and the vocabulary's size {vocab:,}, not {skip!r}")
+
+
+def _with_skipped(placed: npt.NDArray[Any], skip: int) -> Slices32:
+    return np.concatenate([np.full(skip, SKIPPED), placed]).astype(np.int32)
+
+
+def _even_runs(tokens: int, slices: int) -> npt.NDArray[np.int64]:
+    sizes = np.full(slices, tokens // slices)
+    sizes[: tokens % slices] += 1
+    return np.repeat(np.arange(slices), sizes)
+
+
+def _place_greedily(columns: sp.csc_array, order: npt.NDArray[Any], slices: int, room: int) -> npt.NDArray[np.int64]:
+    from denslice.kernels import place_greedily
+
+    starts = columns.indptr.astype(np.int64)
+    placed: npt.NDArray[np.int64] = place_greedily(
+        starts, columns.indices, columns.data, order, columns.shape[0], slices, room
+    )
+    return placed

@@ -1,0 +1,158 @@
+"""The documents of a segment: one SQLite file with id, title, text and metadata, written once and then only read.
+
+Fields named as filterable have their values in a table of their own, one line for each value (for a list, each
+element), so that a filter on them reads an index and not every document.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from denslice.errors import IndexFormatError, InputError
+from denslice.records import Doc
+
+NAME = "docs.sqlite"
+SCHEMA = (
+    """CREATE TABLE docs (
+        row INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        title TEXT NOT NULL,
+        text TEXT NOT NULL,
+        meta TEXT NOT NULL
+    )""",
+    "CREATE TABLE field_values (field TEXT NOT NULL, kind INTEGER NOT NULL, value, row INTEGER NOT NULL)",
+)
+INDEX = "CREATE INDEX by_value ON field_values (field, kind, value, row)"
+INSERT = "INSERT INTO docs VALUES (?, ?, ?, ?, ?)"
+INSERT_VALUE = "INSERT INTO field_values VALUES (?, ?, ?, ?)"
+BY_ROWS = (
+    "SELECT row, docs.id, title, text, meta FROM json_each(?) AS wanted CROSS JOIN docs ON docs.row = wanted.value"
+)
+META_BY_ROWS = "SELECT row, meta FROM json_each(?) AS wanted CROSS JOIN docs ON docs.row = wanted.value"
+BY_IDS = "SELECT docs.id, row FROM json_each(?) AS wanted CROSS JOIN docs ON docs.id = wanted.value"
+HAVING = {
+    "exists": "SELECT row FROM field_values WHERE field = ? AND kind = ?",
+    "eq": "SELECT row FROM field_values WHERE field = ? AND kind = ? AND value IS ?",
+    "gt": "SELECT row FROM field_values WHERE field = ? AND kind = ? AND value > ?",
+    "gte": "SELECT row FROM field_values WHERE field = ? AND kind = ? AND value >= ?",
+    "lt": "SELECT row FROM field_values WHERE field = ? AND kind = ? AND value < ?",
+    "lte": "SELECT row FROM field_values WHERE field = ? AND kind = ? AND value <= ?",
+}
+PRESENT, NULL, BOOLEAN, NUMBER, STRING = range(5)
+MAPPED = 1 << 40  # bytes of the file SQLite may map instead of copying: all of it
+
+
+class DocumentsWriter:
+    """Takes documents in row order. The file needs no journal: until the commit nobody reads it."""
+
+    def __init__(self, folder: Path, filterable: Sequence[str] = ()) -> None:
+        self.connection = sqlite3.connect(folder / NAME, isolation_level=None)
+        self.filterable = filterable
+        self.count = 0
+        try:
+            for statement in ("PRAGMA journal_mode = OFF", "PRAGMA synchronous = OFF", *SCHEMA, "BEGIN"):
+                self.connection.execute(statement)
+        except BaseException:
+            self.close()
+            raise
+
+    def add(self, docs: Sequence[Doc]) -> None:
+        """Appends documents, whose ids must be new."""
+        numbered = list(enumerate(docs, self.count))
+        self.connection.executemany(INSERT, [(row, d.id, d.title, d.text, d.meta_json()) for row, d in numbered])
+        for field in self.filterable:
+            values = [(field, kind, value, row) for row, d in numbered for kind, value in indexed_values(d, field)]
+            self.connection.executemany(INSERT_VALUE, values)
+        self.count += len(numbered)
+
+    def finish(self) -> None:
+        """Completes the file."""
+        self.connection.execute(INDEX)
+        self.connection.execute("COMMIT")
+        self.close()
+
+    def close(self) -> None:
+        """Lets go of the file; harmless when done twice."""
+        self.connection.close()
+
+
+class Documents:
+    """Reads a finished file, from any thread."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / NAME
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+
+    def fetch(self, rows: Sequence[int]) -> dict[int, Doc]:
+        """The documents of these rows."""
+        found = self._all(BY_ROWS, json.dumps(rows))
+        return {row: Doc(id, text, title, json.loads(meta)) for row, id, title, text, meta in found}
+
+    def metadata(self, rows: Sequence[int]) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Each of these rows with its metadata."""
+        return ((row, json.loads(meta)) for row, meta in self._all(META_BY_ROWS, json.dumps(rows)))
+
+    def rows(self, ids: Sequence[str]) -> dict[str, int]:
+        """The rows of those ids that are here."""
+        return dict(self._all(BY_IDS, json.dumps(ids)))
+
+    def having(self, operator: str, field: str, kind: int, value: object = None) -> npt.NDArray[np.int64]:
+        """The rows whose filterable field has a value of this kind that stands so to `value`."""
+        given = (field, kind) if operator == "exists" else (field, kind, value)
+        return np.array([row for (row,) in self._all(HAVING[operator], *given)], dtype=np.int64)
+
+    def __iter__(self) -> Iterator[tuple[int, Doc]]:
+        """Every row and document, in row order."""
+        with closing(self._open()) as connection:
+            for row, id, title, text, meta in connection.execute("SELECT * FROM docs ORDER BY row"):
+                yield row, Doc(id, text, title, json.loads(meta))
+
+    def _all(self, statement: str, *given: object) -> list[tuple[Any, ...]]:
+        with self._lock:
+            try:
+                self._connection = self._connection or self._open()
+                return list(self._connection.execute(statement, given))
+            except sqlite3.DatabaseError as error:
+                raise IndexFormatError(f"{self.path}: {error}; the index is damaged") from error
+
+    def _open(self) -> sqlite3.Connection:
+        address = f"{self.path.absolute().as_uri()}?mode=ro&immutable=1"
+        connection = sqlite3.connect(address, uri=True, check_same_thread=False)
+        connection.execute(f"PRAGMA mmap_size = {MAPPED}")
+        return connection
+
+    def __del__(self) -> None:
+        if self._connection:
+            self._connection.close()
+
+
+def indexed_values(doc: Doc, field: str) -> Iterable[tuple[int, object]]:
+    """The kind and value of each line a document has in the table of a filterable field."""
+    if field not in doc.meta:
+        return []
+    value = doc.meta[field]
+    scalars = [kind_and_value(item) for item in (value if isinstance(value, list) else [value])]
+    return [(PRESENT, None), *(scalar for scalar in scalars if scalar)]
+
+
+def kind_and_value(value: object) -> tuple[int, object] | None:
+    """How a JSON scalar is stored in the table, or None for what is not stored: objects, and lists within lists."""
+    if value is None:
+        return NULL, None
+    if isinstance(value, bool):
+        return BOOLEAN, int(value)
+    if isinstance(value, int | float):
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise InputError(f"number {value} does not fit 64 bits, which a filterable field needs")
+        return NUMBER, value
+    return (STRING, value) if isinstance(value, str) else None

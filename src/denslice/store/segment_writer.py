@@ -1,0 +1,130 @@
+"""Writing a segment: documents and weights in, a folder of plain arrays and one SQLite file out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from denslice.errors import InputError
+from denslice.records import Doc
+from denslice.store import documents
+from denslice.store.documents import DocumentsWriter
+from denslice.store.files import Array, StoredFile, save_arrays, seal, sync_folder
+from denslice.store.manifest import SegmentEntry
+from denslice.vectors import Ints, stacked
+
+LARGEST_WEIGHT = float(np.finfo(np.float16).max)
+LEVELS = 255  # steps of a posting's value
+
+
+class SegmentWriter:
+    """Gathers documents and their kept and lost weights, and writes them as one segment."""
+
+    def __init__(self, folder: Path, block: int, filterable: Sequence[str] = ()) -> None:
+        folder.mkdir(parents=True)
+        self.folder = folder
+        self.block = block
+        self.documents = DocumentsWriter(folder, filterable)
+        self.ids: list[str] = []
+        self.kept: list[sp.csr_array] = []
+        self.lost: list[sp.csr_array] = []
+        self.lengths: list[Ints] = []
+        self.weights = 0
+
+    def add(self, docs: Sequence[Doc], kept: sp.csr_array, lost: sp.csr_array, lengths: Ints | None) -> None:
+        """Appends documents; `lengths` are their texts' lengths in tokens, 0 where the encoder has none."""
+        self.documents.add(docs)
+        self.ids += [doc.id for doc in docs]
+        self.kept.append(rounded(kept))
+        self.lost.append(rounded(lost))
+        self.lengths.append(np.zeros(len(docs), np.int64) if lengths is None else lengths)
+        self.weights += kept.nnz + lost.nnz
+
+    def finish(self) -> SegmentEntry:
+        """Writes every file and forces it to disk."""
+        self.documents.finish()
+        kept, lost = stacked(self.kept), stacked(self.lost)
+        files = {documents.NAME: seal(self.folder / documents.NAME)}
+        lengths = np.concatenate(self.lengths)
+        files |= save_arrays(self.folder, {"lengths": lengths.astype(np.uint32)})
+        files |= save_arrays(self.folder, _id_arrays(self.ids))
+        files |= save_arrays(self.folder, _row_arrays("row", kept))
+        files |= save_arrays(self.folder, _row_arrays("lost", lost))
+        files |= save_arrays(self.folder, _frequency_arrays(kept, lost))
+        files |= self._write_postings(kept)
+        sync_folder(self.folder)
+        return SegmentEntry(self.folder.name, len(self.ids), self.weights, int(lengths.sum()), files)
+
+    def close(self) -> None:
+        """Lets go of open files; harmless after `finish`."""
+        self.documents.close()
+
+    def _write_postings(self, kept: sp.csr_array) -> dict[str, StoredFile]:
+        blocks = [_block_arrays(kept[start : start + self.block]) for start in range(0, kept.shape[0], self.block)]
+        joined = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
+        sizes = joined.pop("list_sizes")
+        lists = [len(block["list_sizes"]) for block in blocks]
+        joined["list_starts"] = _starts(sizes, np.uint32)
+        joined["block_starts"] = _starts(lists, np.uint32)
+        return save_arrays(self.folder, joined)
+
+
+def rounded(weights: sp.csr_array) -> sp.csr_array:
+    """Weights as they are stored: rounded to float16, those that round to nothing left out. Data stays float32."""
+    if weights.nnz and weights.data.max() > LARGEST_WEIGHT:
+        raise InputError(f"weight {weights.data.max():g} is too large: at most {LARGEST_WEIGHT:,.0f} can be stored")
+    stored = sp.csr_array((weights.data.astype(np.float16), weights.indices, weights.indptr), weights.shape)
+    stored.data = stored.data.astype(np.float32)
+    if (stored.data == 0).any():
+        stored = stored.copy()
+        stored.eliminate_zeros()
+    return stored
+
+
+def _id_arrays(ids: list[str]) -> dict[str, Array]:
+    encoded = [id.encode() for id in ids]
+    text = np.frombuffer(b"".join(encoded), dtype=np.uint8)
+    return {"id_bytes": text, "id_starts": _starts([len(id) for id in encoded], np.uint32)}
+
+
+def _row_arrays(name: str, weights: sp.csr_array) -> dict[str, Array]:
+    key_type = np.uint16 if weights.shape[1] <= 1 << 16 else np.uint32
+    return {
+        f"{name}_starts": weights.indptr.astype(np.uint32),
+        f"{name}_keys": weights.indices.astype(key_type),
+        f"{name}_weights": weights.data.astype(np.float16),
+    }
+
+
+def _frequency_arrays(kept: sp.csr_array, lost: sp.csr_array) -> dict[str, Array]:
+    counts = np.bincount(kept.indices, minlength=kept.shape[1]) + np.bincount(lost.indices, minlength=lost.shape[1])
+    keys = np.flatnonzero(counts)
+    return {"frequency_keys": keys.astype(np.uint32), "frequencies": counts[keys].astype(np.uint32)}
+
+
+def _block_arrays(kept: sp.csr_array) -> dict[str, Array]:
+    """The posting lists of one block: for every key its documents, and their weights in steps of the list's maximum.
+
+    Steps are rounded up, so that a score from postings is never below the exact one.
+    """
+    columns = sp.csc_array(kept)
+    sizes = np.diff(columns.indptr)
+    keys = np.flatnonzero(sizes)
+    starts = columns.indptr[keys]
+    maxima = np.maximum.reduceat(columns.data, starts) if len(keys) else np.zeros(0, np.float32)
+    steps = np.ceil(columns.data.astype(np.float64) * LEVELS / np.repeat(maxima, sizes[keys]))
+    return {
+        "list_keys": keys.astype(np.uint32),
+        "list_sizes": sizes[keys],
+        "list_maxima": maxima.astype(np.float16),
+        "posting_rows": columns.indices.astype(np.uint16),
+        "posting_values": steps.astype(np.uint8),
+    }
+
+
+def _starts(sizes: Sequence[int] | Array, dtype: type[np.unsignedinteger[Any]]) -> Array:
+    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(dtype)

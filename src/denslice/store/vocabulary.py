@@ -1,0 +1,190 @@
+"""The growing vocabulary, word to token id: immutable pieces on disk, and an overlay while documents are added.
+
+A piece opens by mmap in constant time whatever its size; ids run on from piece to piece and never change.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from denslice.errors import IndexFormatError, InputError
+from denslice.store.files import StoredFile, load_array, save_arrays
+from denslice.vectors import Ints
+
+ABSENT = -1
+REMEMBERED = 100_000  # lookups a Vocabulary keeps before it forgets them all
+
+
+class Words(Protocol):
+    """What an encoder asks of a vocabulary."""
+
+    def find(self, word: str) -> int:
+        """The word's token id, or ABSENT; never grows."""
+        ...
+
+    def word(self, id: int) -> str:
+        """The word that has this token id."""
+        ...
+
+    def __len__(self) -> int: ...
+
+
+def write_piece(folder: Path, words: Sequence[str]) -> dict[str, StoredFile]:
+    """Writes distinct words, in id order, as the three arrays of a piece; what was stored, by file name."""
+    encoded = [_encode(word) for word in words]
+    starts = np.zeros(len(encoded) + 1, dtype=np.int64)
+    np.cumsum([len(word) for word in encoded], out=starts[1:])
+    order = sorted(range(len(encoded)), key=encoded.__getitem__)
+    text = np.frombuffer(b"".join(encoded), dtype=np.uint8)
+    return save_arrays(folder, {"words": text, "starts": starts, "sorted": np.array(order, dtype=np.uint32)})
+
+
+class Piece:
+    """Some words of a vocabulary, in arrays on disk. The word at position p has the token id base + p."""
+
+    # Memoryviews: one number out of them costs a third of what it does out of a numpy array.
+    def __init__(self, base: int, words: memoryview, starts: memoryview, order: memoryview) -> None:
+        self.base = base
+        self._words = words  # UTF-8 of all words, in id order
+        self._starts = starts  # (n + 1,) int64, where each word begins
+        self._order = order  # (n,) uint32, positions in byte order
+
+    @classmethod
+    def open(cls, folder: Path, base: int) -> Piece:
+        """The piece that `write_piece` left in the folder, mapped and not read."""
+        words = _mapped(folder / "words.npy", np.uint8)
+        starts = _mapped(folder / "starts.npy", np.int64)
+        order = _mapped(folder / "sorted.npy", np.uint32)
+        if len(starts) != len(order) + 1 or starts[-1] != len(words):
+            raise IndexFormatError(
+                f"{folder}: {len(order):,} words in {len(words):,} bytes do not fit starts.npy; the files are damaged"
+            )
+        return cls(base, words, starts, order)
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def find(self, word: bytes) -> int:
+        """The word's position in this piece, or ABSENT."""
+        rank = bisect_left(self._order, word, key=self._bytes)
+        if rank == len(self) or self._bytes(self._order[rank]) != word:
+            return ABSENT
+        return self._order[rank]
+
+    def word(self, position: int) -> str:
+        """The word at a position."""
+        return _decode(self._bytes(position))
+
+    def _bytes(self, position: int) -> bytes:
+        return bytes(self._words[self._starts[position] : self._starts[position + 1]])
+
+
+def merged_words(pieces: Sequence[Piece]) -> list[str]:
+    """The words of all pieces in id order, to be written as one piece in their place."""
+    return list(chain.from_iterable(map(piece.word, range(len(piece))) for piece in pieces))
+
+
+class Vocabulary:
+    """An immutable vocabulary over pieces that follow one another."""
+
+    def __init__(self, pieces: Sequence[Piece] = ()) -> None:
+        self.pieces = tuple(pieces)
+        self._bases = [piece.base for piece in self.pieces]
+        self._len = 0
+        for piece in self.pieces:
+            if piece.base != self._len:
+                raise IndexFormatError(f"a piece of the vocabulary begins at id {piece.base:,}, not {self._len:,}")
+            self._len += len(piece)
+        self._found: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return self._len
+
+    def find(self, word: str) -> int:
+        """The word's token id, or ABSENT."""
+        found = self._found.get(word)
+        if found is None:
+            if len(self._found) >= REMEMBERED:
+                self._found.clear()
+            found = self._found[word] = self._search(word)
+        return found
+
+    def word(self, id: int) -> str:
+        """The word that has this token id."""
+        if not 0 <= id < self._len:
+            raise InputError(f"no token {id}: the vocabulary has {self._len:,} words")
+        piece = self.pieces[bisect_right(self._bases, id) - 1]
+        return piece.word(id - piece.base)
+
+    def ids(self, words: Sequence[str]) -> Ints:
+        """The token id of each word, ABSENT where there is none."""
+        return np.fromiter(map(self.find, words), dtype=np.int64, count=len(words))
+
+    def _search(self, word: str) -> int:
+        encoded = _encode(word)
+        for piece in self.pieces:
+            position = piece.find(encoded)
+            if position != ABSENT:
+                return piece.base + position
+        return ABSENT
+
+
+class Growth:
+    """A vocabulary and the words that documents being added bring to it.
+
+    It holds only the words it was asked to place, so it costs what the new documents cost, however large the base.
+    """
+
+    def __init__(self, base: Vocabulary) -> None:
+        self.base = base
+        self.new_words: list[str] = []
+        self._placed: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.base) + len(self.new_words)
+
+    def find(self, word: str) -> int:
+        """The word's token id, or ABSENT; never grows."""
+        placed = self._placed.get(word)
+        return self.base.find(word) if placed is None else placed
+
+    def place(self, word: str) -> int:
+        """The word's token id: the next free one if the word is new."""
+        placed = self._placed.get(word)
+        if placed is None:
+            placed = self.base.find(word)
+            if placed == ABSENT:
+                placed = len(self)
+                self.new_words.append(word)
+            self._placed[word] = placed
+        return placed
+
+    def word(self, id: int) -> str:
+        """The word that has this token id."""
+        if id < len(self.base):
+            return self.base.word(id)
+        if id >= len(self):
+            raise InputError(f"no token {id}: the vocabulary has {len(self):,} words")
+        return self.new_words[id - len(self.base)]
+
+
+def _mapped(path: Path, dtype: type[np.integer]) -> memoryview:
+    array = load_array(path)
+    if array.dtype != dtype or array.ndim != 1:
+        raise IndexFormatError(f"{path}: found {array.ndim}-dimensional {array.dtype}, expected 1 of {dtype.__name__}")
+    return array.data
+
+
+# JSON may carry half of a surrogate pair; surrogatepass keeps such a word as it came.
+def _encode(word: str) -> bytes:
+    return word.encode("utf-8", errors="surrogatepass")
+
+
+def _decode(word: bytes) -> str:
+    return word.decode("utf-8", errors="surrogatepass")

@@ -1,0 +1,74 @@
+"""Vectors as they travel: what an encoder returns (Encoded) and what slicing makes of it (Slices)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from denslice.errors import InputError
+
+Floats = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A batch of encoded texts: lexical weights (n, vocabulary) CSR, and a dense vector each where there is one.
+
+    `lengths` are the texts' lengths in tokens, for encoders that normalise by it.
+    """
+
+    lexical: sp.csr_array
+    dense: Floats | None = None  # (n, dimensions) float32
+    lengths: Ints | None = None  # (n,)
+
+
+@dataclass(frozen=True)
+class Slices:
+    """Densified vectors (DSRs): per slice the largest weight and the gate of the token that had it."""
+
+    values: Floats  # (n, M) float32, 0 where a slice is empty
+    gates: npt.NDArray[Any]  # (n, M) uint8, or wider when a slice holds more than 256 tokens
+
+    def __post_init__(self) -> None:
+        if self.values.shape != self.gates.shape or self.values.ndim != 2:
+            raise InputError(f"values {self.values.shape} and gates {self.gates.shape} must be one (n, M) shape")
+
+
+def lexical_csr(weights: object, vocab: int | None = None) -> sp.csr_array:
+    """Checked lexical weights as CSR: float32, columns sorted, no duplicates, no stored zeros."""
+    matrix = _as_csr(weights)
+    if vocab is not None and matrix.shape[1] != vocab:
+        raise InputError(f"vectors have {matrix.shape[1]:,} columns, expected a vocabulary of {vocab:,}")
+    if matrix.nnz and not np.isfinite(matrix.data).all():
+        raise InputError("vectors hold NaN or infinite weights")
+    if matrix.nnz and matrix.data.min() < 0:
+        raise InputError("vectors hold negative weights; lexical weights are 0 or more")
+    if not matrix.has_canonical_format or (matrix.data == 0).any():
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+    return matrix
+
+
+def stacked(parts: Sequence[sp.csr_array]) -> sp.csr_array:
+    """The rows of all parts in one matrix as wide as the widest: a vocabulary may have grown between them."""
+    width = max(part.shape[1] for part in parts)
+    wide = [sp.csr_array((part.data, part.indices, part.indptr), (part.shape[0], width)) for part in parts]
+    return sp.csr_array(sp.vstack(wide, format="csr", dtype=np.float32))
+
+
+def _as_csr(weights: object) -> sp.csr_array:
+    if not sp.issparse(weights):
+        try:
+            weights = np.atleast_2d(np.asarray(weights, dtype=np.float32))
+        except (ValueError, TypeError):
+            raise InputError(f"vectors are numbers in rows of one length, not {type(weights).__name__}") from None
+        if weights.ndim != 2:
+            raise InputError(f"vectors have 2 dimensions (vectors, vocabulary), not {weights.ndim}")
+    return sp.csr_array(weights, dtype=np.float32)

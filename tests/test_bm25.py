@@ -1,0 +1,274 @@
+"""BM25: the words of a text, their weights, and the same scores as bm25s."""
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import bm25s
+import numpy as np
+import pytest
+import Stemmer
+from hypothesis import given
+from hypothesis import strategies as st
+
+from denslice.encoders import text as text_module
+from denslice.encoders.bm25 import Bm25, Bm25Config, idf
+from denslice.encoders.text import Analyzer
+from denslice.errors import InputError
+from denslice.store.vocabulary import Growth, Piece, Vocabulary, write_piece
+
+DATA = Path(os.environ.get("DENSLICE_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+PLAIN = Bm25Config(language="none", stop_words=("the",))
+TEXTS = [
+    "The cat sat on the mat, and the cats were sitting.",
+    "A dog chased the cat.",
+    "Dogs chase cats; cats chase mice.",
+    "Running runners run in the running race.",
+    "Crème brûlée is not for cats",
+    "Wings, wing-tips and the aerodynamics of winged flight!",
+    "to be or not to be",
+    "Mice and men: the best-laid plans of mice",
+]
+QUERIES = ["cats chasing mice", "cat cat dog", "Crème of the wing", "running", "to be unknownword cat"]
+
+
+def growing(config: Bm25Config = PLAIN, average_length: float | None = 2.0) -> Bm25:
+    return Bm25(config, Growth(Vocabulary()), average_length)
+
+
+def scores(docs: list[str], queries: list[str]) -> np.ndarray:
+    """(queries, docs) by a plain product."""
+    encoder = growing(Bm25Config(), None)
+    encoder = growing(Bm25Config(), encoder.total_length(docs) / len(docs))
+    weights = encoder.encode_docs(docs).lexical
+    df = np.bincount(weights.indices, minlength=weights.shape[1])
+    asked = encoder.encode_queries(queries).lexical
+    return (asked.multiply(idf(df, len(docs))) @ weights.T).toarray()
+
+
+def bm25s_words(texts: list[str]) -> list[list[str]]:
+    tokenizer = bm25s.tokenization.Tokenizer(stopwords="en", stemmer=Stemmer.Stemmer("english"))
+    return tokenizer.tokenize(texts, update_vocab=True, return_as="string", show_progress=False, allow_empty=False)
+
+
+def bm25s_scores(docs: list[str], queries: list[str]) -> np.ndarray:
+    peer = bm25s.BM25(method="lucene", k1=0.9, b=0.4)
+    peer.index(bm25s_words(docs), show_progress=False)
+    return np.stack([peer.get_scores(words) for words in bm25s_words(queries)])
+
+
+# Words
+
+
+def test_words_are_lower_case_stemmed_and_without_stop_words() -> None:
+    assert Analyzer().words("The Cats were running, and THEY ran!") == ["cat", "were", "run", "ran"]
+
+
+def test_words_of_one_character_are_left_out() -> None:
+    assert Analyzer("none").words("a B 7 x_ 42 é éé") == ["x_", "42", "éé"]
+
+
+def test_words_are_those_of_bm25s() -> None:
+    assert [Analyzer().words(text) for text in TEXTS] == bm25s_words(TEXTS)
+
+
+@given(st.text(st.characters(exclude_categories=())))
+def test_splitting_any_text_is_finding_runs_of_two_word_characters(text: str) -> None:
+    if not text_module._has_cjk(text):
+        assert Analyzer().split(text) == re.findall(r"\b\w\w+\b", text.lower())
+
+
+@given(st.text(st.characters(max_codepoint=127)))
+def test_splitting_ascii_text_is_finding_runs_of_two_word_characters(text: str) -> None:
+    assert Analyzer().split(text) == re.findall(r"\b\w\w+\b", text.lower())
+
+
+def test_stop_words_are_dropped_before_stemming() -> None:
+    assert Analyzer(stop_words=("run",)).words("running run runs") == ["run", "run"]
+
+
+def test_stop_words_given_in_capitals_count() -> None:
+    assert Analyzer(stop_words=("Cat",)).words("The cat") == ["the"]
+
+
+def test_only_english_has_stop_words_of_its_own() -> None:
+    assert Analyzer("none").words("the cats") == ["the", "cats"]
+    assert Analyzer("german").words("the Katzen") == ["the", "katz"]
+
+
+def test_scripts_without_spaces_become_pairs_of_characters() -> None:
+    assert Analyzer().words("東京都 猫 running、abc日本") == ["東京", "京都", "猫", "run", "abc", "日本"]
+    assert Analyzer().words("한국어・カタカナ") == ["한국", "국어", "カタ", "タカ", "カナ"]
+
+
+@pytest.mark.parametrize(("text", "words"), [("", []), (" \x00\ud800!", []), ("ab\x00cd\ud800ef", ["ab", "cd", "ef"])])
+def test_text_without_sense_still_gives_words(text: str, words: list[str]) -> None:
+    assert Analyzer().words(text) == words
+
+
+@pytest.mark.parametrize("text", ["word " * 200_000, "é" * 1_000_000, "猫" * 1_000_000])
+def test_a_million_characters_are_encoded(text: str) -> None:
+    encoded = growing().encode_docs([text])
+    assert encoded.lexical.nnz == 1
+    assert growing().total_length([text]) == encoded.lengths[0]
+
+
+def test_a_word_is_stemmed_once_and_the_memory_of_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    analyzer = Analyzer()
+    analyzer.words("cats cats dogs")
+    assert analyzer._stems == {"cats": "cat", "dogs": "dog"}
+    monkeypatch.setattr(text_module, "REMEMBERED", 2)
+    assert analyzer.words("cats mice dogs cats") == ["cat", "mice", "dog", "cat"]
+    assert len(analyzer._stems) <= 2
+
+
+def test_an_unknown_language_is_an_error_that_lists_the_known() -> None:
+    with pytest.raises(InputError, match=r"'klingon' is not known.*english.*none"):
+        Analyzer("klingon")
+
+
+@pytest.mark.parametrize("stop_words", ["the", ("the", 3), ["the"]])
+def test_stop_words_must_be_a_tuple_of_words(stop_words: Any) -> None:
+    with pytest.raises(InputError, match="expected a tuple of words"):
+        Analyzer(stop_words=stop_words)
+
+
+# Weights
+
+
+def test_a_document_weight_is_saturated_by_frequency_and_length() -> None:
+    encoded = growing().encode_docs(["the red red cat", "cat"])
+    assert encoded.lengths.tolist() == [3, 1]
+    long, short = 0.9 * (0.6 + 0.4 * 3 / 2), 0.9 * (0.6 + 0.4 * 1 / 2)
+    expected = [[2 / (2 + long), 1 / (1 + long)], [0, 1 / (1 + short)]]
+    np.testing.assert_allclose(encoded.lexical.toarray(), expected, rtol=1e-6)
+
+
+def test_document_vectors_are_canonical_float32_as_wide_as_the_grown_vocabulary() -> None:
+    encoder = growing()
+    encoder.encode_docs(["dog cat"])
+    lexical = encoder.encode_docs(["mouse cat mouse dog", "", "the"]).lexical
+    assert lexical.shape == (3, 3)
+    assert lexical.dtype == np.float32
+    assert lexical.indptr.tolist() == [0, 3, 3, 3]
+    assert lexical.indices.tolist() == [0, 1, 2]
+    assert [encoder.token(column) for column in lexical.indices] == ["dog", "cat", "mouse"]
+
+
+def test_no_documents_and_empty_documents_are_encoded() -> None:
+    assert growing().encode_docs([]).lexical.shape == (0, 0)
+    assert growing().encode_docs(["", "the"]).lexical.shape == (2, 0)
+    assert growing().encode_docs(["", "the"]).lengths.tolist() == [0, 0]
+
+
+def test_a_query_weight_is_how_often_the_word_occurs() -> None:
+    encoder = growing()
+    encoder.encode_docs(["red cat"])
+    assert encoder.encode_queries(["cat the cat", "dog", "Red"]).lexical.toarray().tolist() == [[0, 2], [0, 0], [1, 0]]
+
+
+def test_queries_and_lengths_never_grow_the_vocabulary() -> None:
+    encoder = growing()
+    assert encoder.total_length(["the red cat", "dog"]) == 3
+    assert encoder.encode_queries(["red cat"]).lexical.shape == (1, 0)
+    assert len(encoder.words) == 0
+
+
+def test_a_word_asked_for_before_it_was_added_is_found_after() -> None:
+    encoder = growing()
+    encoder.encode_queries(["cat"])
+    encoder.encode_docs(["cat"])
+    assert encoder.encode_queries(["cat"]).lexical.toarray().tolist() == [[1]]
+
+
+def test_over_a_fixed_vocabulary_unknown_words_count_in_the_length_only(tmp_path: Path) -> None:
+    write_piece(tmp_path, ["cat"])
+    encoded = Bm25(PLAIN, Vocabulary([Piece.open(tmp_path, 0)]), 2.0).encode_docs(["cat the unheard", "unheard"])
+    assert encoded.lengths.tolist() == [2, 1]
+    np.testing.assert_allclose(encoded.lexical.toarray(), [[1 / 1.9], [0]], rtol=1e-6)
+
+
+def test_documents_added_in_batches_weigh_as_they_do_at_once() -> None:
+    whole, parts = growing(Bm25Config(), 5.0), growing(Bm25Config(), 5.0)
+    expected = whole.encode_docs(TEXTS).lexical.toarray()
+    for number, text in enumerate(TEXTS):
+        row = parts.encode_docs([text]).lexical.toarray()[0]
+        assert row.tolist() == expected[number, : len(row)].tolist()
+
+
+def test_the_average_length_of_the_settings_goes_before_the_measured_one() -> None:
+    assert growing(Bm25Config(average_length=7.0), 5.0).average_length == 7.0
+    assert growing(Bm25Config(), 5.0).average_length == 5.0
+
+
+def test_documents_cannot_be_encoded_without_an_average_length() -> None:
+    with pytest.raises(InputError, match="give average_length"):
+        growing(average_length=None).encode_docs(["cat"])
+
+
+def test_idf_is_lucenes() -> None:
+    found = idf(np.array([0, 1, 4]), docs=4)
+    np.testing.assert_allclose(found, [np.log(10), np.log(1 + 3.5 / 1.5), np.log(1 + 0.5 / 4.5)], rtol=1e-6)
+    assert found.dtype == np.float32
+
+
+# Settings
+
+
+def test_settings_come_back_from_json_as_they_went() -> None:
+    for config in (Bm25Config(), Bm25Config("german", ("der", "die"), 1.2, 0.75, 80.0)):
+        assert Bm25Config.from_json(json.loads(json.dumps(config.to_json()))) == config
+
+
+def test_a_setting_that_does_not_exist_is_an_error() -> None:
+    with pytest.raises(InputError, match="bm25 has no setting k2; it has language, stop_words, k1, b, average_length"):
+        Bm25Config.from_json({"k2": 1})
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"k1": -0.1},
+        {"k1": float("nan")},
+        {"k1": "0.9"},
+        {"b": 1.1},
+        {"b": True},
+        {"average_length": 0},
+        {"average_length": "long"},
+        {"language": "klingon"},
+        {"language": ["english"]},
+        {"stop_words": "the"},
+        {"stop_words": [1]},
+        {"stop_words": 5},
+    ],
+)
+def test_a_setting_out_of_bounds_is_an_error_that_names_it(settings: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=f"^{next(iter(settings))} "):
+        Bm25Config.from_json(settings)
+
+
+# Against bm25s
+
+
+def test_scores_equal_those_of_bm25s() -> None:
+    expected = bm25s_scores(TEXTS, QUERIES)
+    assert (expected > 0).any(axis=1).all()
+    np.testing.assert_allclose(scores(TEXTS, QUERIES), expected, atol=1e-4)
+
+
+@pytest.mark.skipif(not (DATA / "cranfield").is_dir(), reason=f"no cranfield in {DATA}; set DENSLICE_DATA")
+def test_the_best_ten_of_cranfield_score_as_in_bm25s() -> None:
+    docs = [f"{doc['title']} {doc['text']}" for doc in read_jsonl(DATA / "cranfield" / "corpus.jsonl")]
+    queries = [query["text"] for query in read_jsonl(DATA / "cranfield" / "queries.jsonl")]
+    ours, theirs = scores(docs, queries), bm25s_scores(docs, queries)
+    np.testing.assert_allclose(np.sort(ours)[:, -10:], np.sort(theirs)[:, -10:], atol=1e-3)
+    best = np.argsort(-theirs)[:, :10]
+    np.testing.assert_allclose(np.take_along_axis(ours, best, 1), np.take_along_axis(theirs, best, 1), atol=1e-3)
+
+
+def read_jsonl(path: Path) -> list[dict[str, Any]]:
+    with path.open(encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
