@@ -367,7 +367,7 @@ def test_scores_from_postings_are_never_below_the_exact_ones_nor_above_by_more_t
         p = segment.postings
         found = cpu.find_lists(p.block_starts, p.keys, np.arange(4))
         reach = float(query.astype(np.float64) @ cpu.list_maxima(found, p.maxima))
-        unit = 2**30 / max(reach, 1)
+        unit = 2**30 / (reach or 1)
         best = (np.zeros(64, np.int64), np.zeros(64, np.uint32), np.zeros(cpu.BINS, np.int64), np.zeros(2, np.int64))
         held, scores = cpu.scan(
             found, p.starts, p.maxima, p.rows, p.values, query, unit,

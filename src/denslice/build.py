@@ -18,7 +18,7 @@ from denslice.densify import split_by_slice
 from denslice.encoders import Encoder
 from denslice.encoders.bm25 import Bm25
 from denslice.errors import InputError
-from denslice.records import Doc, checked_id
+from denslice.records import Doc, checked_doc, checked_id
 from denslice.slicing import Slicing
 from denslice.store.files import save_array, sync_folder
 from denslice.store.manifest import Manifest, PieceEntry, SegmentEntry
@@ -59,13 +59,17 @@ class Build:
 
     def add_docs(self, docs: Iterable[Doc | Mapping[str, Any]]) -> int:
         """Encodes and stores documents; how many."""
-        stream = (doc if isinstance(doc, Doc) else Doc.from_dict(doc) for doc in docs)
+        if isinstance(docs, str | Mapping | Doc) or not isinstance(docs, Iterable):
+            raise InputError(f"documents come in a list, not as one {type(docs).__name__}")
+        stream = map(checked_doc, docs)
         first = list(_sample(stream))
         encoder = self._encoder(first)
         return self._add(_encoded(chain(first, stream), encoder))
 
     def add_vectors(self, ids: Sequence[str], weights: sp.csr_array, texts: Sequence[str] | None) -> int:
         """Stores ready vectors; how many."""
+        if isinstance(ids, str):
+            raise InputError(f"ids come in a list, not as one string: [{ids!r}]")
         if len(ids) != weights.shape[0] or (texts is not None and len(texts) != len(ids)):
             told = "" if texts is None else f" and {len(texts):,} texts"
             raise InputError(f"{len(ids):,} ids for {weights.shape[0]:,} vectors{told}")
@@ -73,9 +77,11 @@ class Build:
 
     def delete(self, ids: Iterable[str]) -> int:
         """Deletes the documents with these ids; how many there were."""
-        ids = list(dict.fromkeys(ids))
-        for start in range(0, len(ids), BATCH):
-            self._drop([checked_id(id) for id in ids[start : start + BATCH]])
+        if isinstance(ids, str):
+            raise InputError(f"ids come in a list, not as one string: [{ids!r}]")
+        distinct = list(dict.fromkeys(map(checked_id, ids)))
+        for start in range(0, len(distinct), BATCH):
+            self._drop(distinct[start : start + BATCH])
         return sum(len(rows) for rows in self.gone.values())
 
     def merge(self) -> int:
@@ -259,5 +265,5 @@ def _read(doc: Doc, reads: str) -> object:
 def _ready(ids: Sequence[str], weights: sp.csr_array, texts: Sequence[str] | None) -> Iterator[Batch]:
     for start in range(0, len(ids), BATCH):
         batch = range(start, min(start + BATCH, len(ids)))
-        docs = [Doc(checked_id(ids[i]), "" if texts is None else texts[i]) for i in batch]
+        docs = [checked_doc(Doc(ids[i], "" if texts is None else texts[i])) for i in batch]
         yield docs, Encoded(weights[start : start + BATCH])

@@ -48,8 +48,10 @@ class Doc:
     def meta_json(self) -> str:
         """The metadata as JSON text, refused when JSON cannot hold it."""
         try:
+            if not all(isinstance(name, str) for name in self.meta):
+                raise TypeError("names of fields must be strings")
             return json.dumps(dict(self.meta), ensure_ascii=False, allow_nan=False, sort_keys=True)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise InputError(f"metadata of document {self.id!r} is not JSON: {error}") from None
 
 
@@ -140,6 +142,19 @@ class Explanation:
     dense: float
     terms: tuple[Term, ...]
     lost: tuple[Term, ...]
+
+
+def checked_doc(given: object) -> Doc:
+    """The document, from a Doc or a JSON-shaped mapping, if its id, title and text are what they should be."""
+    if isinstance(given, Mapping):
+        return Doc.from_dict(given)
+    if not isinstance(given, Doc):
+        raise InputError(f"a document is a Doc or a dict, not {type(given).__name__}")
+    checked_id(given.id)
+    for name, value in (("title", given.title), ("text", given.text)):
+        if not isinstance(value, str):
+            raise InputError(f"{name} of document {given.id!r} is {type(value).__name__}, expected a string")
+    return given
 
 
 def checked_id(value: object) -> str:

@@ -108,6 +108,8 @@ def _parse_item(key: object, value: Any, depth: int) -> Filter:
 
 
 def _parse_test(field: str, operator: object, operand: Any) -> Condition:
+    if isinstance(operand, np.generic):
+        operand = operand.item()
     if operator not in OPERATORS:
         raise InputError(f"unknown operator {operator!r} for {field!r} in where; known: {', '.join(OPERATORS)}")
     if operator == "in" and not isinstance(operand, list | tuple):

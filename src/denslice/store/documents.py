@@ -104,7 +104,9 @@ class Documents:
 
     def rows(self, ids: Sequence[str]) -> dict[str, int]:
         """The rows of those ids that are here."""
-        return dict(self._all(BY_IDS, json.dumps(ids)))
+        found = self._all(BY_IDS, json.dumps(ids))
+        wanted = set(ids)  # SQLite cuts a text at NUL and then finds another id than was asked for
+        return {id: row for id, row in found if id in wanted}
 
     def having(self, operator: str, field: str, kind: int, value: object = None) -> npt.NDArray[np.int64]:
         """The rows whose filterable field has a value of this kind that stands so to `value`."""
@@ -141,7 +143,7 @@ def indexed_values(doc: Doc, field: str) -> Iterable[tuple[int, object]]:
     if field not in doc.meta:
         return []
     value = doc.meta[field]
-    scalars = [kind_and_value(item) for item in (value if isinstance(value, list) else [value])]
+    scalars = [kind_and_value(item) for item in (value if isinstance(value, list | tuple) else [value])]
     return [(PRESENT, None), *(scalar for scalar in scalars if scalar)]
 
 

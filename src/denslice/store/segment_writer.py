@@ -101,7 +101,7 @@ def _row_arrays(name: str, weights: sp.csr_array) -> dict[str, Array]:
 
 
 def _frequency_arrays(kept: sp.csr_array, lost: sp.csr_array) -> dict[str, Array]:
-    counts = np.bincount(kept.indices, minlength=kept.shape[1]) + np.bincount(lost.indices, minlength=lost.shape[1])
+    counts = np.bincount(np.concatenate([kept.indices, lost.indices]))
     keys = np.flatnonzero(counts)
     return {"frequency_keys": keys.astype(np.uint32), "frequencies": counts[keys].astype(np.uint32)}
 

@@ -107,11 +107,14 @@ def create(folder: Path, manifest: Manifest) -> None:
         raise InputError(f"{folder}: cannot make an index here ({error.strerror})") from error
 
 
-def sweep(folder: Path, manifest: Manifest) -> None:
-    """Removes what neither this commit nor a manifest that some reader holds names.
+def sweep(folder: Path) -> None:
+    """Removes what neither the last commit nor a manifest that some reader holds names.
 
-    That is what replaced manifests alone named, and the remains of writers that stopped halfway.
+    That is what replaced manifests alone named, and the remains of writers that stopped halfway. Which commit is
+    the last is read anew: a writer that was interrupted cannot tell on which side of its commit it was.
     """
+    manifest, handle = manifests.read(folder)
+    os.close(handle)
     held = [manifest, *manifests.still_held(folder)]
     _keep_only(folder / SEGMENTS, [entry for one in held for entry in one.segments])
     _keep_only(folder / VOCABULARY, [entry for one in held for entry in one.vocabulary])
