@@ -80,7 +80,7 @@ def in_segments(path: Path, docs: sp.csr_array, configuration: Configuration) ->
 def verify(many: Index, merged: Index, queries: sp.csr_array) -> None:
     """Stops the benchmark where the two do not find the same documents with the same scores, to the last bit."""
     for row in range(queries.shape[0]):
-        first, second = (index.search_vectors(queries[row : row + 1], KS[-1]) for index in (many, merged))
+        first, second = (index.search_vectors(queries[row : row + 1], k=KS[-1]) for index in (many, merged))
         if (first.ids, first.scores) != (second.ids, second.scores):
             raise SystemExit(f"query {row}: merging changed the results; nothing is timed")
 
@@ -134,7 +134,7 @@ def time_search(many: Index, merged: Index, queries: sp.csr_array, k: int, repea
         for i, row in enumerate(rows):
             for at, index in enumerate((many, merged)):
                 start = time.perf_counter()
-                index.search_vectors(row, k)
+                index.search_vectors(row, k=k)
                 took[repeat, i, at] = 1000 * (time.perf_counter() - start)
     p50, p95 = np.median(took[1:], axis=(0, 1)), np.percentile(took[1:], 95, axis=(0, 1))
     best = np.median(took[1:].min(axis=0), axis=0)  # of each query's fastest repeat: what a busy machine hides

@@ -116,7 +116,7 @@ def verify(
     stored, exact = defined_scores(docs, queries, slicing, configuration.query)
     errors, exact_errors, relative, same = [], [], [], []
     for row in range(queries.shape[0]):
-        found = index.search_vectors(queries[row : row + 1], KS[-1])
+        found = index.search_vectors(queries[row : row + 1], k=KS[-1])
         at, scores = np.array(found.ids, dtype=np.int64), np.array(found.scores, dtype=np.float32)
         errors.append(_error(found, stored[row]))
         exact_errors.append(np.abs(scores - exact[row, at]).max())
@@ -161,12 +161,12 @@ def time_one(index: Index, queries: sp.csr_array, k: int, configuration: Configu
     """Milliseconds of `search_vectors` on one thread, over every query and repeat after a warm-up."""
     rows = [queries[row : row + 1] for row in range(queries.shape[0])]
     for row in rows:
-        index.search_vectors(row, k)
+        index.search_vectors(row, k=k)
     took = np.empty((configuration.repeats, len(rows)))
     for repeat in range(configuration.repeats):
         for i, row in enumerate(rows):
             start = time.perf_counter()
-            index.search_vectors(row, k)
+            index.search_vectors(row, k=k)
             took[repeat, i] = 1000 * (time.perf_counter() - start)
     best = np.median(took.min(axis=0))  # of each query's fastest repeat: what a busy machine hides
     figures = {"p50_ms": np.median(took), "p95_ms": np.percentile(took, 95), "p50_of_fastest_ms": best}

@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as hnp
 from denslice import Index, InputError, Ranking, Slices, Slicing, densify, gip
 from denslice.gip import gip_full
 from denslice.search import retrieve
-from denslice.search.retrieve import NO_MASK, LexicalQuery, Settings
+from denslice.search.retrieve import NO_MASK, NO_SCORES, QueryVectors, Settings
 from denslice.slicing import KINDS
 from denslice.store.manifest import Manifest
 from denslice.store.snapshot import Snapshot
@@ -30,13 +30,17 @@ EVERYTHING = 10**6  # more than any collection here
 @pytest.fixture(params=["cpu"], scope="module")
 def route(request: pytest.FixtureRequest) -> Route:
     """A way to search an index for the k best documents of one query vector."""
-    return {"cpu": lambda index, query, k: index.search_vectors(query, k)}[request.param]
+    return {"cpu": lambda index, query, k: index.search_vectors(query, k=k)}[request.param]
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _tiny_blocks_and_segments() -> Iterator[None]:
-    """Blocks of 32 documents and segments of 100: a few hundred documents go through every turn of the scan."""
+    """Blocks of 32 documents and segments of 100: a few hundred documents go through every turn of the scan.
+
+    Files are not forced to disk, which would be most of the time these tests take.
+    """
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.fsync", lambda handle: None)
         patch.setattr("denslice.index.Manifest", partial(Manifest, block=32))
         patch.setattr("denslice.build.BATCH", 50)
         patch.setattr("denslice.build.SEGMENT_DOCS", 100)
@@ -220,13 +224,13 @@ def test_a_theta_above_every_weight_leaves_the_strongest_eight_and_reranks_with_
     docs[3, 1] = 1  # d1: the second
     index = built(tmp_path, [docs], "stride", 10)
     exact = [("d2", 5 * 2 + 5 * 1), ("d4", 10 + 1), ("d1", 9), ("d3", 3)]
-    assert pairs(index.search_vectors(strongest_first(10), 10)) == exact
-    assert pairs(index.search_vectors(strongest_first(10), 10, theta=100)) == exact[1:]
+    assert pairs(index.search_vectors(strongest_first(10), k=10)) == exact
+    assert pairs(index.search_vectors(strongest_first(10), k=10, theta=100)) == exact[1:]
 
 
 def test_theta_uses_every_weight_above_it(tmp_path: Path) -> None:
     index = built(tmp_path, [np.eye(12)], "stride", 12)
-    found = index.search_vectors(strongest_first(12), 12, theta=2.5)
+    found = index.search_vectors(strongest_first(12), k=12, theta=2.5)
     assert pairs(found) == [(f"d{weight}", float(weight)) for weight in range(12, 2, -1)]
 
 
@@ -236,9 +240,9 @@ def test_only_the_best_candidates_of_stage_one_are_reranked(tmp_path: Path) -> N
     docs[1, [0, 8]] = 1.5, 4  # d1 scores 3.5, but 1.5 in stage one
     query = np.array([[1] * 8 + [0.5]])
     index = built(tmp_path, [docs], "stride", 9)
-    assert pairs(index.search_vectors(query, 1)) == [("d1", 3.5)]
-    assert pairs(index.search_vectors(query, 1, theta=0.7, candidates=1)) == [("d2", 2.0)]
-    assert pairs(index.search_vectors(query, 1, theta=0.7, candidates=2)) == [("d1", 3.5)]
+    assert pairs(index.search_vectors(query, k=1)) == [("d1", 3.5)]
+    assert pairs(index.search_vectors(query, k=1, theta=0.7, candidates=1)) == [("d2", 2.0)]
+    assert pairs(index.search_vectors(query, k=1, theta=0.7, candidates=2)) == [("d1", 3.5)]
 
 
 @pytest.mark.parametrize("theta", [0.0, 0.5, 1.0, 2.0, 3.9, 100.0, float("inf")])
@@ -252,15 +256,15 @@ def test_with_candidates_for_all_theta_only_hides_documents_without_a_strong_tok
         scores = np.where((docs[:, strong] * query[strong]).any(axis=1), docs @ query, 0)
         expected = ranked(ids_of(docs), scores)
         for k in (1, 20, 300):
-            assert pairs(index.search_vectors(query[None], k, theta=theta, candidates=EVERYTHING)) == expected[:k]
+            assert pairs(index.search_vectors(query[None], k=k, theta=theta, candidates=EVERYTHING)) == expected[:k]
 
 
 def test_theta_changes_nothing_for_queries_of_up_to_eight_weights(tmp_path: Path) -> None:
     docs = exact_rows(1, 200, 8, density=0.4)
     index = built(tmp_path, [docs], "stride", 4)
     query = strongest_first(8)
-    exact = pairs(index.search_vectors(query, 50))
-    assert pairs(index.search_vectors(query, 50, theta=100, candidates=1)) == exact
+    exact = pairs(index.search_vectors(query, k=50))
+    assert pairs(index.search_vectors(query, k=50, theta=100, candidates=1)) == exact
 
 
 @pytest.mark.parametrize("candidates", [1, 10, 60])
@@ -268,7 +272,7 @@ def test_whatever_the_candidates_scores_are_exact_and_k_documents_come(tmp_path:
     docs, query = exact_rows(1, 300, 40, density=0.5), exact_rows(2, 1, 40, density=0.8)
     index = built(tmp_path, [docs], "stride", 40)
     exact = dict(ranked(ids_of(docs), (docs @ query.T).ravel()))
-    found = pairs(index.search_vectors(query, 30, theta=2.0, candidates=candidates))
+    found = pairs(index.search_vectors(query, k=30, theta=2.0, candidates=candidates))
     assert len(found) == 30
     assert found == sorted(found, key=lambda pair: (-pair[1], pair[0]))
     assert found == [(id, exact[id]) for id, _ in found]
@@ -301,7 +305,7 @@ def test_skipped_tokens_are_never_matched(tmp_path: Path, route: Route) -> None:
 @pytest.mark.parametrize("k", [0, -1, 2.0, None])
 def test_a_k_below_one_is_refused(tmp_path: Path, k: int) -> None:
     with pytest.raises(InputError, match="k must be a whole number of at least 1"):
-        built(tmp_path, [SMALL], "stride", 3).search_vectors(SMALL_QUERY, k)
+        built(tmp_path, [SMALL], "stride", 3).search_vectors(SMALL_QUERY, k=k)
 
 
 @pytest.mark.parametrize("theta", [-0.1, float("nan")])
@@ -334,9 +338,9 @@ def test_a_weight_too_large_to_store_is_refused(tmp_path: Path) -> None:
 # Inside: masks, and stage one
 
 
-def lexical(query: Rows) -> LexicalQuery:
+def lexical(query: Rows) -> QueryVectors:
     keys = np.flatnonzero(query)
-    return LexicalQuery(keys, query[keys].astype(np.float32))
+    return QueryVectors(keys, query[keys].astype(np.float32))
 
 
 @pytest.mark.parametrize("k", [1, 10, 400])
@@ -370,7 +374,7 @@ def test_scores_from_postings_are_never_below_the_exact_ones_nor_above_by_more_t
         unit = 2**30 / (reach or 1)
         best = (np.zeros(64, np.int64), np.zeros(64, np.uint32), np.zeros(cpu.BINS, np.int64), np.zeros(2, np.int64))
         held, scores = cpu.scan(
-            found, p.starts, p.maxima, p.rows, p.values, query, unit,
+            found, p.starts, p.maxima, p.rows, p.values, query, unit, NO_SCORES,
             NO_MASK, segment.rows, p.block, 0, 40, 0, 0, best,
         )  # fmt: skip
         count = best[3][0]

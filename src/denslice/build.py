@@ -23,10 +23,11 @@ from denslice.slicing import Slicing
 from denslice.store.files import save_array, sync_folder
 from denslice.store.manifest import Manifest, PieceEntry, SegmentEntry
 from denslice.store.segment import Segment
+from denslice.store.segment_writer import Batch as StoredBatch
 from denslice.store.segment_writer import SegmentWriter
 from denslice.store.snapshot import PLACES, SEGMENTS, VOCABULARY, Snapshot
 from denslice.store.vocabulary import Growth, merged_words, write_piece
-from denslice.vectors import Encoded, Ints, stacked
+from denslice.vectors import Encoded, Floats, stacked
 
 BATCH = 2_048  # documents encoded at a time
 SAMPLE = 20_000  # documents a slicing, and the average length, are learned from
@@ -66,14 +67,18 @@ class Build:
         encoder = self._encoder(first)
         return self._add(_encoded(chain(first, stream), encoder))
 
-    def add_vectors(self, ids: Sequence[str], weights: sp.csr_array, texts: Sequence[str] | None) -> int:
+    def add_vectors(
+        self, ids: Sequence[str], weights: sp.csr_array, texts: Sequence[str] | None, dense: Floats | None
+    ) -> int:
         """Stores ready vectors; how many."""
         if isinstance(ids, str):
             raise InputError(f"ids come in a list, not as one string: [{ids!r}]")
         if len(ids) != weights.shape[0] or (texts is not None and len(texts) != len(ids)):
             told = "" if texts is None else f" and {len(texts):,} texts"
             raise InputError(f"{len(ids):,} ids for {weights.shape[0]:,} vectors{told}")
-        return self._add(_ready(ids, weights, texts))
+        if dense is not None and len(dense) != len(ids):
+            raise InputError(f"{len(ids):,} ids for {len(dense):,} dense vectors")
+        return self._add(_ready(ids, weights, texts, dense))
 
     def delete(self, ids: Iterable[str]) -> int:
         """Deletes the documents with these ids; how many there were."""
@@ -90,8 +95,8 @@ class Build:
         if len(worn) == 1 and not self.old[worn[0]].entry.deleted:
             return 0
         for at in worn:
-            for docs, kept, lost, lengths in self.old.pop(at).live_batches(BATCH, self.gone.pop(at, ())):
-                self._store(docs, kept, lost, lengths)
+            for batch in self.old.pop(at).live_batches(BATCH, self.gone.pop(at, ())):
+                self._store(batch)
         return len(worn)
 
     def finish(self) -> Manifest:
@@ -162,14 +167,25 @@ class Build:
         self._take_places([doc.id for doc in docs])
         self.slicing = self.slicing.grown(encoded.lexical.shape[1])
         kept, lost = split_by_slice(encoded.lexical, self.slicing)
-        self._store(docs, kept, lost, encoded.lengths)
+        self._check_dimensions(encoded.dense)
+        lengths = np.zeros(len(docs), np.int64) if encoded.lengths is None else encoded.lengths
+        self._store(StoredBatch(docs, kept, lost, lengths, encoded.dense))
 
-    def _store(self, docs: list[Doc], kept: sp.csr_array, lost: sp.csr_array, lengths: Ints | None) -> None:
+    def _check_dimensions(self, dense: Floats | None) -> None:
+        """All documents of an index have dense vectors of one width, or none has any."""
+        found = None if dense is None else dense.shape[1]
+        settled = bool(self.manifest.segments or self.written or self.writer)
+        if settled and found != self.manifest.dimensions:
+            width = self.manifest.dimensions
+            raise InputError(f"dense vectors of {found or 0} dimensions do not fit an index with {width or 0}")
+        self.manifest = replace(self.manifest, dimensions=found)
+
+    def _store(self, batch: StoredBatch) -> None:
         writer = self._writer()
         try:
-            writer.add(docs, kept, lost, lengths)
+            writer.add(batch)
         except UnicodeEncodeError:
-            bad = next(doc.id for doc in docs if not _is_unicode(doc))
+            bad = next(doc.id for doc in batch.docs if not _is_unicode(doc))
             raise InputError(f"document {bad!r} holds half of a surrogate pair, which is not text") from None
         if len(writer.ids) >= SEGMENT_DOCS or writer.weights >= SEGMENT_WEIGHTS:
             self._flush()
@@ -262,8 +278,10 @@ def _read(doc: Doc, reads: str) -> object:
     return doc.vector
 
 
-def _ready(ids: Sequence[str], weights: sp.csr_array, texts: Sequence[str] | None) -> Iterator[Batch]:
+def _ready(
+    ids: Sequence[str], weights: sp.csr_array, texts: Sequence[str] | None, dense: Floats | None
+) -> Iterator[Batch]:
     for start in range(0, len(ids), BATCH):
         batch = range(start, min(start + BATCH, len(ids)))
         docs = [checked_doc(Doc(ids[i], "" if texts is None else texts[i])) for i in batch]
-        yield docs, Encoded(weights[start : start + BATCH])
+        yield docs, Encoded(weights[start : start + BATCH], None if dense is None else dense[start : start + BATCH])

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.sparse as sp
 
 from denslice.densify import restore
 from denslice.errors import InputError
 from denslice.slicing import Slicing
-from denslice.vectors import Floats, Slices
+from denslice.vectors import Floats, Slices, lexical_csr
 
 
 def gip(queries: Slices, docs: Slices) -> Floats:
@@ -21,6 +20,6 @@ def gip(queries: Slices, docs: Slices) -> Floats:
     return scores
 
 
-def gip_full(queries: sp.csr_array, docs: Slices, slicing: Slicing) -> Floats:
+def gip_full(queries: object, docs: Slices, slicing: Slicing) -> Floats:
     """Scores (queries, docs) of queries left whole: every query token meets what the document's slices kept."""
-    return np.asarray((queries @ restore(docs, slicing).T).todense(), dtype=np.float32)
+    return np.asarray((lexical_csr(queries) @ restore(docs, slicing).T).todense(), dtype=np.float32)

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from denslice import encoders
@@ -21,7 +22,7 @@ from denslice.store import lock, snapshot
 from denslice.store import manifest as manifests
 from denslice.store.manifest import Manifest, SlicingEntry
 from denslice.store.snapshot import Snapshot
-from denslice.vectors import lexical_csr
+from denslice.vectors import dense_rows, lexical_csr
 from denslice.view import View, Where
 
 QUERIES = ("full", "sliced")
@@ -97,13 +98,15 @@ class Index:
         ids: Sequence[str],
         weights: sp.csr_array,
         texts: Sequence[str] | None = None,
+        dense: npt.ArrayLike | None = None,
         *,
         wait: float = 0.0,
         progress: Progress | None = None,
     ) -> int:
-        """Adds ready vectors, rows of a (documents, vocab) matrix, in one commit; how many."""
+        """Adds ready vectors, rows of a (documents, vocab) matrix and dense ones beside it, in one commit; how many."""
         checked = lexical_csr(weights, self._view.columns())
-        return self._commit(lambda build: build.add_vectors(ids, checked, texts), wait, progress)
+        vectors = None if dense is None else dense_rows(dense, checked.shape[0])
+        return self._commit(lambda build: build.add_vectors(ids, checked, texts, vectors), wait, progress)
 
     def delete(self, ids: Iterable[str], *, wait: float = 0.0) -> int:
         """Deletes the documents with these ids in one commit; how many there were."""
@@ -125,24 +128,60 @@ class Index:
         return newer
 
     def search(
-        self, text: str, k: int = 10, *, theta: float = 0.0, candidates: int = 10_000, where: Where = None
+        self,
+        text: str,
+        k: int = 10,
+        *,
+        theta: float = 0.0,
+        candidates: int = 10_000,
+        lam: float | None = None,
+        mode: str | None = None,
+        candidates_from: str = "both",
+        where: Where = None,
     ) -> Ranking:
-        """The k best documents for a text, best first, equal scores by id; of those that pass `where`, if given."""
-        return self.search_batch([text], k, theta=theta, candidates=candidates, where=where)[0]
+        """The k best documents for a text, best first, equal scores by id; of those that pass `where`, if given.
+
+        `mode` is "lexical", "dense" or "hybrid", the last being the default where there are dense vectors; `lam`
+        weighs the dense score, as the encoder does if left out. Both sides choose candidates, and nothing is missed;
+        `candidates_from="lexical"` adds the dense score only to what the lexical side found, as in the paper.
+        """
+        settings = Settings(k, theta, candidates, mode, lam, candidates_from)
+        return next(self._view.rank([Query("", text)], settings, where))
 
     def search_batch(
-        self, texts: Sequence[str], k: int = 10, *, theta: float = 0.0, candidates: int = 10_000, where: Where = None
+        self,
+        texts: Sequence[str],
+        k: int = 10,
+        *,
+        theta: float = 0.0,
+        candidates: int = 10_000,
+        lam: float | None = None,
+        mode: str | None = None,
+        candidates_from: str = "both",
+        where: Where = None,
     ) -> list[Ranking]:
         """The k best documents for each text, on all cores."""
         if isinstance(texts, str):
             raise InputError("search_batch takes a list of texts; search takes one text")
-        return list(self.rank([Query("", text) for text in texts], k, theta=theta, candidates=candidates, where=where))
+        settings = Settings(k, theta, candidates, mode, lam, candidates_from)
+        return list(self._view.rank([Query("", text) for text in texts], settings, where))
 
     def search_vectors(
-        self, weights: sp.csr_array, k: int = 10, *, theta: float = 0.0, candidates: int = 10_000, where: Where = None
+        self,
+        weights: sp.csr_array,
+        dense: npt.ArrayLike | None = None,
+        k: int = 10,
+        *,
+        theta: float = 0.0,
+        candidates: int = 10_000,
+        lam: float | None = None,
+        mode: str | None = None,
+        candidates_from: str = "both",
+        where: Where = None,
     ) -> Ranking:
-        """The k best documents for a ready query vector, one row of weights."""
-        return self._view.rank_vector(weights, Settings(k, theta, candidates), where)
+        """The k best documents for a ready query vector, one row of weights, and its dense vector."""
+        settings = Settings(k, theta, candidates, mode, lam, candidates_from)
+        return self._view.rank_vector(self._view.ready(weights, dense), settings, where)
 
     def rank(
         self,
@@ -151,19 +190,30 @@ class Index:
         *,
         theta: float = 0.0,
         candidates: int = 10_000,
+        lam: float | None = None,
+        mode: str | None = None,
+        candidates_from: str = "both",
         where: Where = None,
     ) -> Iterator[Ranking]:
         """The k best documents for each query, in the queries' order: a run."""
-        return self._view.rank(queries, Settings(k, theta, candidates), where)
+        return self._view.rank(queries, Settings(k, theta, candidates, mode, lam, candidates_from), where)
 
-    def explain(self, text: str | Query, id: str) -> Explanation:
+    def explain(self, text: str | Query, id: str, *, lam: float | None = None, mode: str | None = None) -> Explanation:
         """Why the document with this id scores what it does for a text."""
         query = text if isinstance(text, Query) else Query("", text)
-        return self._view.explain(self._view.encode([query]), id)
+        return self._view.explain(self._view.encode([query]), id, Settings(1, mode=mode, lam=lam))
 
-    def explain_vectors(self, weights: sp.csr_array, id: str) -> Explanation:
+    def explain_vectors(
+        self,
+        weights: sp.csr_array,
+        id: str,
+        dense: npt.ArrayLike | None = None,
+        *,
+        lam: float | None = None,
+        mode: str | None = None,
+    ) -> Explanation:
         """Why the document with this id scores what it does for a ready query vector."""
-        return self._view.explain(self._view.ready(weights), id)
+        return self._view.explain(self._view.ready(weights, dense), id, Settings(1, mode=mode, lam=lam))
 
     def docs(self) -> Iterator[Doc]:
         """Every document, in the order they were added, but for what merges moved."""

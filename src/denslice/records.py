@@ -77,7 +77,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One result. `score` is `lexical` plus the weighted dense part."""
+    """One result. `score` is `lexical` plus `dense`, the latter being λ times the dense inner product."""
 
     id: str
     score: float
@@ -98,13 +98,15 @@ class Ranking(Sequence[Hit]):
     query_id: str
     ids: tuple[str, ...]
     scores: tuple[float, ...]
+    parts: tuple[tuple[float, float], ...] = field(default=(), repr=False)  # lexical and weighted dense score of each
     documents: Callable[[], Sequence[Doc]] | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def _hits(self) -> tuple[Hit, ...]:
         docs = self.documents() if self.documents else [Doc(id) for id in self.ids]
-        pairs = zip(docs, self.scores, strict=True)
-        return tuple(Hit(doc.id, score, score, 0.0, doc.text, doc.title, doc.meta) for doc, score in pairs)
+        parts = self.parts or [(score, 0.0) for score in self.scores]
+        found = zip(docs, self.scores, parts, strict=True)
+        return tuple(Hit(doc.id, score, *both, doc.text, doc.title, doc.meta) for doc, score, both in found)
 
     def __len__(self) -> int:
         return len(self.ids)

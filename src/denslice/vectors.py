@@ -56,6 +56,19 @@ def lexical_csr(weights: object, vocab: int | None = None) -> sp.csr_array:
     return matrix
 
 
+def dense_rows(vectors: object, count: int) -> Floats:
+    """Checked dense vectors (count, dimensions) float32; one vector may come without its first dimension."""
+    try:
+        rows = np.atleast_2d(np.asarray(vectors, dtype=np.float32))
+    except (ValueError, TypeError):
+        raise InputError(f"dense vectors are numbers in rows of one length, not {type(vectors).__name__}") from None
+    if rows.ndim != 2 or len(rows) != count or not rows.shape[1]:
+        raise InputError(f"dense vectors have shape {rows.shape}, expected ({count}, dimensions)")
+    if not np.isfinite(rows).all() or np.abs(rows).max(initial=0) > np.finfo(np.float16).max:
+        raise InputError("dense vectors hold NaN, infinite or too large numbers")
+    return np.ascontiguousarray(rows)
+
+
 def stacked(parts: Sequence[sp.csr_array]) -> sp.csr_array:
     """The rows of all parts in one matrix as wide as the widest: a vocabulary may have grown between them."""
     width = max(part.shape[1] for part in parts)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,11 @@ from denslice.records import Doc, Explanation, Query, Ranking
 from denslice.search import retrieve
 from denslice.search.explain import explain
 from denslice.search.filter import parse, passing
-from denslice.search.retrieve import NO_MASK, Found, LexicalQuery, Mask, Settings
+from denslice.search.retrieve import NO_MASK, Found, Mask, QueryVectors, Settings
 from denslice.store.snapshot import Snapshot
-from denslice.vectors import lexical_csr
+from denslice.vectors import Encoded, Floats, dense_rows, lexical_csr
 
 BATCH = 256  # queries searched, or documents fetched, at a time
-NO_QUERY = LexicalQuery(np.zeros(0, np.int64), np.zeros(0, np.float32))
 Where = Mapping[str, Any] | None
 
 
@@ -60,42 +59,41 @@ class View:
             found = self._found(self.encode(batch), settings, where)
             yield from (self._ranking(query.id, one) for query, one in zip(batch, found, strict=True))
 
-    def rank_vector(self, weights: object, settings: Settings, where: Where) -> Ranking:
-        """The best documents for one ready query vector."""
-        return self._ranking("", self._found(self.ready(weights), settings, where)[0])
+    def rank_vector(self, encoded: Encoded, settings: Settings, where: Where) -> Ranking:
+        """The best documents for one query that is encoded already."""
+        return self._ranking("", self._found(encoded, settings, where)[0])
 
-    def explain(self, weights: sp.csr_array, id: str) -> Explanation:
-        """Why a document scores what it does for a query given as encoded weights (1, vocabulary)."""
+    def explain(self, encoded: Encoded, id: str, settings: Settings) -> Explanation:
+        """Why a document scores what it does for one encoded query."""
         place = self.snapshot.find(id)
         if place is None:
             raise InputError(f"no document {id!r} in {self.snapshot.folder}")
-        return explain(*place, self._queries(weights)[0], self.encoder.token)
+        return explain(*place, self._queries(encoded, settings)[0], self.encoder.token)
 
     def docs(self) -> Iterator[Doc]:
         """Every document that can be found."""
         for segment in self.snapshot.segments:
-            for docs, *_ in segment.live_batches(BATCH):
-                yield from docs
+            yield from segment.live_docs(BATCH)
 
     def get(self, id: str) -> Doc | None:
         """The document with this id."""
         place = self.snapshot.find(id)
         return place[0].documents.fetch([place[1]])[place[1]] if place else None
 
-    def encode(self, queries: Sequence[Query]) -> sp.csr_array:
-        """The queries' lexical weights, before idf."""
+    def encode(self, queries: Sequence[Query]) -> Encoded:
+        """The queries' vectors, before idf and λ."""
         if self.encoder.reads == "text":
-            return self.encoder.encode_queries([query.text for query in queries]).lexical
+            return self.encoder.encode_queries([query.text for query in queries])
         if any(query.vector is None for query in queries):
             raise InputError("this index holds ready vectors: a query must be a vector too, not a text")
-        return self.encoder.encode_queries([query.vector for query in queries]).lexical
+        return self.encoder.encode_queries([query.vector for query in queries])
 
-    def ready(self, weights: object) -> sp.csr_array:
+    def ready(self, weights: object, dense: object = None) -> Encoded:
         """One ready query vector, checked."""
         row = lexical_csr(weights, self.columns())
         if row.shape[0] != 1:
             raise InputError(f"search_vectors takes one query, not {row.shape[0]}")
-        return row
+        return Encoded(row, None if dense is None else dense_rows(dense, 1))
 
     def columns(self) -> int:
         """How many columns ready vectors have; InputError where the index makes its vectors from text."""
@@ -121,33 +119,48 @@ class View:
             "seed": slicing.seed,
             "query": manifest.query,
             "filterable": list(manifest.filterable),
+            "dimensions": manifest.dimensions,
             "vocabulary": self.vocab,
             "weights": sum(segment.weights for segment in manifest.segments),
             "bytes": self.snapshot.bytes(),
         }
 
-    def _found(self, weights: sp.csr_array, settings: Settings, where: Where) -> list[Found]:
+    def _found(self, encoded: Encoded, settings: Settings, where: Where) -> list[Found]:
         masks = self._masks(where)
         search = partial(retrieve.search, self.snapshot.segments, settings=settings, masks=masks)
-        queries = self._queries(weights)
+        queries = self._queries(encoded, settings)
         if len(queries) == 1:
             return [search(queries[0])]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             return list(pool.map(search, queries))
 
-    def _queries(self, weights: sp.csr_array) -> list[LexicalQuery]:
-        """Each row's keys and weights: with idf if the encoder leaves it to us, sliced if the index slices queries."""
+    def _queries(self, encoded: Encoded, settings: Settings) -> list[QueryVectors]:
+        """Each query as search takes it, with the parts its mode asks for and λ in its dense vector."""
+        mode = settings.mode or ("lexical" if encoded.dense is None else "hybrid")
+        if mode != "lexical" and encoded.dense is None:
+            raise InputError(f"mode {mode} needs dense vectors, and this index or query has none")
+        weights = self._weighted(encoded.lexical)
+        if mode == "dense":
+            weights = sp.csr_array(weights.shape, dtype=np.float32)
+        lam = self.encoder.lam if settings.lam is None else settings.lam
+        vectors: list[Floats | None] = [None] * weights.shape[0]
+        if mode != "lexical" and encoded.dense is not None:
+            vectors = list(np.float32(lam) * encoded.dense)
+        keys, data, starts = weights.indices.astype(np.int64), weights.data, weights.indptr
+        cuts = [slice(start, end) for start, end in pairwise(starts)]
+        return [QueryVectors(keys[cut], data[cut], vector) for cut, vector in zip(cuts, vectors, strict=True)]
+
+    def _weighted(self, weights: sp.csr_array) -> sp.csr_array:
+        """Query weights with idf, if the encoder leaves it to us, and sliced, if the index slices queries."""
         if self.snapshot.slicing is None:
-            return [NO_QUERY] * weights.shape[0]
+            return sp.csr_array(weights.shape, dtype=np.float32)
         if self.encoder.uses_idf:
             frequencies = self.snapshot.document_frequencies(weights.indices)
             data = weights.data * idf(frequencies, self.snapshot.docs)
             weights = sp.csr_array((data, weights.indices, weights.indptr), weights.shape)
         if self.snapshot.manifest.query == "sliced":
             weights, _ = split_by_slice(weights, self.snapshot.slicing)
-        keys, data = weights.indices.astype(np.int64), weights.data
-        cuts = [slice(start, end) for start, end in zip(weights.indptr[:-1], weights.indptr[1:], strict=True)]
-        return [LexicalQuery(keys[cut], data[cut]) for cut in cuts]
+        return weights
 
     def _masks(self, where: Where) -> list[Mask]:
         """Per segment a 0 for each row that is deleted or does not pass; empty where every row may be found."""
@@ -160,7 +173,9 @@ class View:
         return [mask & here if len(here) else mask for mask, here in zip(passes, live, strict=True)]
 
     def _ranking(self, query_id: str, found: Found) -> Ranking:
-        return Ranking(query_id, tuple(found.ids), tuple(found.scores.tolist()), partial(self._documents, found))
+        parts = tuple(zip(found.lexical.tolist(), found.dense.tolist(), strict=True))
+        documents = partial(self._documents, found)
+        return Ranking(query_id, tuple(found.ids), tuple(found.scores.tolist()), parts, documents)
 
     def _documents(self, found: Found) -> list[Doc]:
         """The documents found, in their order."""

@@ -12,7 +12,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from denslice.kernels import compiled
+from denslice.kernels import compiled, compiled_reordering
 
 LARGEST_SCORE = 2**31 - 1  # of stage one, in units
 BIN_SHIFT = 20
@@ -69,21 +69,25 @@ def list_maxima(found, maxima):
 
 
 @compiled
-def scan(found, starts, maxima, rows, values, weights, unit, allowed, docs, block, base, k, margin, most, best):
+def scan(found, starts, maxima, rows, values, weights, unit, extra, allowed, docs, block, base, k, margin, most, best):
     """Scores a segment block by block, and keeps what can still be among the k best of all segments.
 
-    `best` is (documents, scores, bins, counts): the first counts[0] entries are held, all above the threshold
-    counts[1]; `bins` is a histogram of the scores ever taken in. `allowed` has a 0 for each document to leave
-    out, or is empty. Returns documents and scores, in larger arrays where they were too small.
+    `extra` is a score of 0 or more that each document has besides its lexical one, or is empty. `allowed` has a 0
+    for each document to leave out, or is empty. `best` is (documents, scores, bins, counts): the first counts[0]
+    entries are held, all above the threshold counts[1]; `bins` is a histogram of the scores ever taken in.
+    Returns documents and scores, in larger arrays where they were too small.
     """
     held, scores, bins, counts = best
     sums = np.zeros(ROWS, np.uint32)
     for b in range(found.shape[0]):
         sums[:block] = 0
-        if not _add_lists(found[b], starts, maxima, rows, values, weights, unit, sums):
+        if not _add_lists(found[b], starts, maxima, rows, values, weights, unit, sums) and not len(extra):
             continue
         size = min(block, docs - b * block)
         sums[size:block] = 0
+        if len(extra):
+            for r in range(size):  # one more than nothing: with an extra score every document is a result
+                sums[r] += np.uint32(np.ceil(extra[b * block + r] * unit)) + np.uint32(1)
         if len(allowed):
             for r in range(size):
                 sums[r] *= allowed[b * block + r]
@@ -210,3 +214,19 @@ def _hashed(keys, weights):
 @compiled
 def _slot(key, size):
     return np.int64(((np.uint64(key) * np.uint64(0x9E3779B1)) >> np.uint64(15)) & np.uint64(size - 1))
+
+
+@compiled_reordering
+def dense_products(vectors, query):
+    """The inner product of each row, given as the bits of float16 numbers, with the query."""
+    products = np.empty(len(vectors), np.float32)
+    for i in range(len(vectors)):
+        total = np.float32(0)
+        for j in range(vectors.shape[1]):
+            bits = np.uint32(vectors[i, j])
+            sign_and_rest = ((bits & np.uint32(0x8000)) << np.uint32(16)) | (
+                (bits & np.uint32(0x7FFF)) << np.uint32(13)
+            )
+            total += _as_float(np.uint32(sign_and_rest)) * query[j]
+        products[i] = total * np.float32(2.0**112)
+    return products

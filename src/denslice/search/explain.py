@@ -8,20 +8,23 @@ import numpy as np
 import scipy.sparse as sp
 
 from denslice.records import Explanation, Term
-from denslice.search.retrieve import LexicalQuery
+from denslice.search.retrieve import QueryVectors
 from denslice.store.segment import Segment
 
 
-def explain(segment: Segment, row: int, query: LexicalQuery, token: Callable[[int], str]) -> Explanation:
+def explain(segment: Segment, row: int, query: QueryVectors, token: Callable[[int], str]) -> Explanation:
     """The document's score, term by term, largest contribution first."""
     one = np.array([row])
     terms = _shared(query, segment.kept.of(one), token)
     lost = _shared(query, segment.lost.of(one), token)
-    score = sum(term.contribution for term in terms)
-    return Explanation(segment.ids(one)[0], score, score, 0.0, terms, lost)
+    lexical = sum(term.contribution for term in terms)
+    dense = 0.0
+    if query.dense is not None and segment.dense is not None:
+        dense = float(segment.dense[row].astype(np.float64) @ query.dense)
+    return Explanation(segment.ids(one)[0], lexical + dense, lexical, dense, terms, lost)
 
 
-def _shared(query: LexicalQuery, doc: sp.csr_array, token: Callable[[int], str]) -> tuple[Term, ...]:
+def _shared(query: QueryVectors, doc: sp.csr_array, token: Callable[[int], str]) -> tuple[Term, ...]:
     _, ours, theirs = np.intersect1d(query.keys, doc.indices, assume_unique=True, return_indices=True)
     pairs = zip(query.keys[ours].tolist(), query.weights[ours].tolist(), doc.data[theirs].tolist(), strict=True)
     terms = [Term(token(key), ours, theirs, ours * theirs) for key, ours, theirs in pairs]

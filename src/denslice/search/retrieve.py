@@ -1,4 +1,4 @@
-"""Retrieve and rerank: candidates from the postings, exact scores from the rows (paper section 3.1).
+"""Retrieve and rerank: candidates from postings, exact scores from rows (paper section 3.1), dense scores added.
 
 With θ at or below every query weight the result is exact: everything the rounding of postings could hide is
 rescored. A larger θ leaves light weights out of stage one, and the best `candidates` are rescored.
@@ -18,35 +18,47 @@ from denslice.vectors import Floats, Ints
 
 STRONGEST = 8  # weights stage one uses at least, however large θ
 ROOM = 1_024  # documents held while scanning, to begin with
+MODES = ("lexical", "dense", "hybrid")
+SIDES = ("both", "lexical")
 Mask = npt.NDArray[np.uint8]
 NO_MASK: Mask = np.zeros(0, dtype=np.uint8)
+NO_SCORES: Floats = np.zeros(0, dtype=np.float32)
 
 
 @dataclass(frozen=True)
-class LexicalQuery:
-    """A query's keys (rising) and weights (above 0)."""
+class QueryVectors:
+    """A query's keys (rising), their weights (above 0), and its dense vector times λ, where it has one."""
 
     keys: Ints
     weights: Floats
+    dense: Floats | None = None
 
 
 @dataclass(frozen=True)
 class Found:
-    """Documents and scores of one query, best first, equal scores by id."""
+    """Documents and scores of one query, best first, equal scores by id. The score is the sum of its two parts."""
 
     segments: Ints  # position of each document's segment
     rows: Ints
     ids: list[str]
     scores: Floats
+    lexical: Floats
+    dense: Floats
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How many documents are wanted, and how they are looked for."""
+    """How many documents are wanted, and how they are looked for.
+
+    `mode` None is hybrid where there are dense vectors; `lam` None is the encoder's own λ.
+    """
 
     k: int
     theta: float = 0.0
     candidates: int = 10_000
+    mode: str | None = None
+    lam: float | None = None
+    candidates_from: str = "both"
 
     def __post_init__(self) -> None:
         if not isinstance(self.k, int) or self.k < 1:
@@ -55,38 +67,63 @@ class Settings:
             raise InputError(f"theta must be 0 or more, not {self.theta!r}")
         if not isinstance(self.candidates, int) or self.candidates < 1:
             raise InputError(f"candidates must be a whole number of at least 1, not {self.candidates!r}")
+        if self.mode not in (None, *MODES):
+            raise InputError(f"mode must be one of {', '.join(MODES)}, not {self.mode!r}")
+        if self.lam is not None and not (self.lam >= 0 and np.isfinite(self.lam)):
+            raise InputError(f"lam must be 0 or more, not {self.lam!r}")
+        if self.candidates_from not in SIDES:
+            raise InputError(f"candidates_from must be one of {', '.join(SIDES)}, not {self.candidates_from!r}")
 
 
-def search(segments: Sequence[Segment], query: LexicalQuery, settings: Settings, masks: Sequence[Mask]) -> Found:
+def search(segments: Sequence[Segment], query: QueryVectors, settings: Settings, masks: Sequence[Mask]) -> Found:
     """The k best documents. `masks` has per segment a 0 for each row to leave out, or nothing to leave none out."""
-    positions = retrieve(segments, query, settings, masks)
-    return rank(segments, positions, rerank(segments, positions, query), settings.k)
+    dense = [_dense_scores(segment, query) for segment in segments]
+    if settings.candidates_from == "lexical" and len(query.keys):
+        positions = retrieve(segments, query, settings, masks, [NO_SCORES] * len(segments))
+    else:
+        positions = retrieve(segments, query, settings, masks, dense)
+    lexical = rerank(segments, positions, query)
+    every = np.concatenate([NO_SCORES, *dense])
+    return rank(segments, positions, lexical, every[positions] if len(every) else np.zeros_like(lexical), settings.k)
 
 
-def strong_enough(query: LexicalQuery, theta: float) -> LexicalQuery:
+def strong_enough(query: QueryVectors, theta: float) -> QueryVectors:
     """The weights stage one uses: those above θ, and the strongest eight where those are fewer."""
     strong = query.weights > theta
     if strong.sum() < STRONGEST:
         strong[np.argsort(-query.weights, kind="stable")[:STRONGEST]] = True
-    return LexicalQuery(query.keys[strong], query.weights[strong])
+    return QueryVectors(query.keys[strong], query.weights[strong])
 
 
-def retrieve(segments: Sequence[Segment], query: LexicalQuery, settings: Settings, masks: Sequence[Mask]) -> Ints:
-    """Stage one: positions, counted over all segments, of every document that may be among the k best."""
+def retrieve(
+    segments: Sequence[Segment],
+    query: QueryVectors,
+    settings: Settings,
+    masks: Sequence[Mask],
+    dense: Sequence[Floats],
+) -> Ints:
+    """Stage one: positions, counted over all segments, of every document that may be among the k best.
+
+    `dense` has per segment a score to add to each row's lexical one, or nothing.
+    """
     from denslice.search import cpu
 
-    if not segments or not len(query.keys):
+    if not segments or not (len(query.keys) or any(map(len, dense))):
         return np.zeros(0, dtype=np.int64)
     k = min(settings.k, sum(s.rows for s in segments))
     strong = strong_enough(query, settings.theta)
     postings = [s.postings for s in segments]
     found = [cpu.find_lists(p.block_starts, p.keys, strong.keys) for p in postings]
     largest = np.max([cpu.list_maxima(f, p.maxima) for f, p in zip(found, postings, strict=True)], axis=0)
-    reach = float(strong.weights.astype(np.float64) @ largest)  # no document scores more
-    if reach == 0:
+    lexical_reach = float(strong.weights.astype(np.float64) @ largest)
+    lowest = min((float(scores.min()) for scores in dense if len(scores)), default=0.0)
+    extra = [scores - np.float32(lowest) for scores in dense]
+    reach = lexical_reach + max((float(scores.max()) for scores in extra if len(scores)), default=0.0)
+    if reach == 0 and not any(map(len, dense)):
         return np.zeros(0, dtype=np.int64)
-    unit = (cpu.LARGEST_SCORE - cpu.LEVELS * (len(strong.keys) + 1)) / reach
-    margin = int(np.ceil(reach * unit / cpu.LEVELS)) + cpu.LEVELS * (len(strong.keys) + 1)
+    spare = cpu.LEVELS * (len(strong.keys) + 2)  # units that rounding up may add
+    unit = (cpu.LARGEST_SCORE - spare) / (reach or 1.0)
+    margin = int(np.ceil(lexical_reach * unit / cpu.LEVELS)) + spare
     most = 0
     if len(strong.keys) < len(query.keys):
         margin = min(cpu.LARGEST_SCORE, margin + int(_unseen(segments, query, strong) * unit) + 1)
@@ -95,9 +132,9 @@ def retrieve(segments: Sequence[Segment], query: LexicalQuery, settings: Setting
     held, scores = np.empty(room, np.int64), np.empty(room, np.uint32)
     bins, counts = np.zeros(cpu.BINS, np.int64), np.zeros(2, np.int64)
     base = 0
-    for lists, p, s, mask in zip(found, postings, segments, masks, strict=True):
+    for lists, p, s, mask, more in zip(found, postings, segments, masks, extra, strict=True):
         held, scores = cpu.scan(
-            lists, p.starts, p.maxima, p.rows, p.values, strong.weights, unit,
+            lists, p.starts, p.maxima, p.rows, p.values, strong.weights, unit, more,
             mask, s.rows, p.block, base, k, margin, most, (held, scores, bins, counts),
         )  # fmt: skip
         base += s.rows
@@ -107,8 +144,8 @@ def retrieve(segments: Sequence[Segment], query: LexicalQuery, settings: Setting
     return held[:count]
 
 
-def rerank(segments: Sequence[Segment], positions: Ints, query: LexicalQuery) -> Floats:
-    """Stage two: the exact score of each position, with every query weight."""
+def rerank(segments: Sequence[Segment], positions: Ints, query: QueryVectors) -> Floats:
+    """Stage two: the exact lexical score of each position, with every query weight."""
     from denslice.search import cpu
 
     scores = np.zeros(len(positions), dtype=np.float32)
@@ -123,22 +160,37 @@ def rerank(segments: Sequence[Segment], positions: Ints, query: LexicalQuery) ->
     return scores
 
 
-def rank(segments: Sequence[Segment], positions: Ints, scores: Floats, k: int) -> Found:
-    """The k best of these, best first, equal scores by id."""
+def rank(segments: Sequence[Segment], positions: Ints, lexical: Floats, dense: Floats, k: int) -> Found:
+    """The k best of these by the sum of both scores, best first, equal sums by id."""
+    scores = lexical + dense
     if len(positions) > k:
-        least = np.partition(scores, len(scores) - k)[len(scores) - k]
-        positions, scores = positions[scores >= least], scores[scores >= least]
-    order = np.argsort(-scores)
-    positions, scores = positions[order], scores[order]
-    ends = np.cumsum([s.rows for s in segments])
-    at = np.searchsorted(ends, positions, side="right")
-    rows = positions - (ends - [s.rows for s in segments])[at] if len(segments) else positions
+        best = np.flatnonzero(scores >= np.partition(scores, len(scores) - k)[len(scores) - k])
+    else:
+        best = np.arange(len(positions))
+    best = best[np.argsort(-scores[best])]
+    sizes = np.array([s.rows for s in segments], dtype=np.int64)
+    ends = np.cumsum(sizes)
+    at = np.searchsorted(ends, positions[best], side="right")
+    rows = positions[best] - (ends - sizes)[at] if len(segments) else positions
     ids = _ids(segments, at, rows)
-    order = _ties_by_id(scores, ids)[:k]
-    return Found(at[order], rows[order], [ids[i] for i in order], scores[order])
+    order = _ties_by_id(scores[best], ids)[:k]
+    best = best[order]
+    return Found(at[order], rows[order], [ids[i] for i in order], scores[best], lexical[best], dense[best])
 
 
-def _unseen(segments: Sequence[Segment], query: LexicalQuery, strong: LexicalQuery) -> float:
+def _dense_scores(segment: Segment, query: QueryVectors) -> Floats:
+    """λ times each row's inner product with the query's dense vector; nothing where the query has none."""
+    from denslice.search import cpu
+
+    if query.dense is None or segment.dense is None:
+        return NO_SCORES
+    if segment.dense.shape[1] != len(query.dense):
+        raise InputError(f"the query has {len(query.dense)} dimensions, the index {segment.dense.shape[1]}")
+    products: Floats = cpu.dense_products(segment.dense.view(np.uint16), query.dense)
+    return products
+
+
+def _unseen(segments: Sequence[Segment], query: QueryVectors, strong: QueryVectors) -> float:
     """The most that the weights left out of stage one can add to a score."""
     from denslice.search import cpu
 

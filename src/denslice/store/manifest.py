@@ -72,6 +72,7 @@ class Manifest:
     slicing: SlicingEntry
     query: str  # "full" or "sliced"
     filterable: tuple[str, ...] = ()
+    dimensions: int | None = None  # of the dense vectors, once there are any
     block: int = BLOCK
     generation: int = 0
     next_name: int = 1

@@ -20,6 +20,7 @@ from denslice.records import Doc
 from denslice.store.documents import Documents
 from denslice.store.files import Array, load_array, save_arrays, sync_folder
 from denslice.store.manifest import SegmentEntry
+from denslice.store.segment_writer import Batch
 from denslice.vectors import Ints
 
 KEYS = ("uint16", "uint32")
@@ -89,6 +90,16 @@ class Segment:
         return self._rows("lost")
 
     @cached_property
+    def dense(self) -> Array | None:
+        """The dense vectors (rows, dimensions) float16, where the encoder makes any."""
+        if "dense.npy" not in self.entry.files:
+            return None
+        dense = load_array(self.folder / "dense.npy")
+        if dense.ndim != 2 or dense.dtype != np.float16 or len(dense) != self.rows or not dense.flags.c_contiguous:
+            raise IndexFormatError(f"{self.folder / 'dense.npy'}: holds {dense.dtype} {dense.shape}; it is damaged")
+        return dense
+
+    @cached_property
     def lengths(self) -> Array:
         """How many tokens of text each row has (rows,)."""
         return self._array("lengths", "uint32", self.rows)
@@ -139,17 +150,25 @@ class Segment:
         length = int(self.lengths[live == 1].sum())
         return replace(self.entry, files=files, deleted=len(gone), deletions=generation, length=length)
 
-    def live_batches(
-        self, size: int, gone: Collection[int] = ()
-    ) -> Iterator[tuple[list[Doc], sp.csr_array, sp.csr_array, Ints]]:
-        """The documents that can be found, but for `gone` rows: kept weights, lost weights, lengths; some at a time."""
+    def live_batches(self, size: int, gone: Collection[int] = ()) -> Iterator[Batch]:
+        """The documents that can be found, but for `gone` rows, with all that is stored of them; some at a time."""
         rows = np.arange(self.rows) if self.live is None else np.flatnonzero(self.live)
         rows = np.setdiff1d(rows, np.array(sorted(gone), dtype=np.int64), assume_unique=True)
         for start in range(0, len(rows), size):
             batch = rows[start : start + size]
             docs = self.documents.fetch(batch.tolist())
             lengths = self.lengths[batch].astype(np.int64)
-            yield [docs[row] for row in batch.tolist()], self.kept.of(batch), self.lost.of(batch), lengths
+            dense = None if self.dense is None else self.dense[batch]
+            in_order = [docs[row] for row in batch.tolist()]
+            yield Batch(in_order, self.kept.of(batch), self.lost.of(batch), lengths, dense)
+
+    def live_docs(self, size: int) -> Iterator[Doc]:
+        """The documents that can be found, in row order, read some at a time."""
+        rows = np.arange(self.rows) if self.live is None else np.flatnonzero(self.live)
+        for start in range(0, len(rows), size):
+            batch = rows[start : start + size].tolist()
+            docs = self.documents.fetch(batch)
+            yield from (docs[row] for row in batch)
 
     @cached_property
     def _id_bytes(self) -> Array:

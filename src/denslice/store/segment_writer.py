@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,17 @@ LARGEST_WEIGHT = float(np.finfo(np.float16).max)
 LEVELS = 255  # steps of a posting's value
 
 
+@dataclass(frozen=True)
+class Batch:
+    """Documents as they are stored: weights kept and lost by the slicing, lengths, dense vectors if there are any."""
+
+    docs: Sequence[Doc]
+    kept: sp.csr_array
+    lost: sp.csr_array
+    lengths: Ints  # tokens of text, 0 where the encoder does not count them
+    dense: Array | None = None  # (docs, dimensions)
+
+
 class SegmentWriter:
     """Gathers documents and their kept and lost weights, and writes them as one segment."""
 
@@ -33,16 +45,19 @@ class SegmentWriter:
         self.kept: list[sp.csr_array] = []
         self.lost: list[sp.csr_array] = []
         self.lengths: list[Ints] = []
+        self.dense: list[Array] = []
         self.weights = 0
 
-    def add(self, docs: Sequence[Doc], kept: sp.csr_array, lost: sp.csr_array, lengths: Ints | None) -> None:
-        """Appends documents; `lengths` are their texts' lengths in tokens, 0 where the encoder has none."""
-        self.documents.add(docs)
-        self.ids += [doc.id for doc in docs]
-        self.kept.append(rounded(kept))
-        self.lost.append(rounded(lost))
-        self.lengths.append(np.zeros(len(docs), np.int64) if lengths is None else lengths)
-        self.weights += kept.nnz + lost.nnz
+    def add(self, batch: Batch) -> None:
+        """Appends documents."""
+        self.documents.add(batch.docs)
+        self.ids += [doc.id for doc in batch.docs]
+        self.kept.append(rounded(batch.kept))
+        self.lost.append(rounded(batch.lost))
+        self.lengths.append(batch.lengths)
+        self.weights += batch.kept.nnz + batch.lost.nnz
+        if batch.dense is not None:
+            self.dense.append(batch.dense.astype(np.float16))
 
     def finish(self) -> SegmentEntry:
         """Writes every file and forces it to disk."""
@@ -56,6 +71,8 @@ class SegmentWriter:
         files |= save_arrays(self.folder, _row_arrays("lost", lost))
         files |= save_arrays(self.folder, _frequency_arrays(kept, lost))
         files |= self._write_postings(kept)
+        if self.dense:
+            files |= save_arrays(self.folder, {"dense": np.concatenate(self.dense)})
         sync_folder(self.folder)
         return SegmentEntry(self.folder.name, len(self.ids), self.weights, int(lengths.sum()), files)
 
