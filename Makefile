@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint format clean
+.PHONY: demo test crash lint format clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/core            ## search the standard library's documentation
@@ -12,6 +12,11 @@ demo: $(VENV)/core            ## search the standard library's documentation
 
 test: $(VENV)/dev             ## the whole test suite
 	@$(BIN)/python -m pytest
+
+crash: $(VENV)/dev            ## kills, readers beside a writer, and damage to every file, in full (about ten minutes)
+	@$(BIN)/python tests/kill_writer.py --kills 200
+	@$(BIN)/python tests/readers.py --commits 100 --docs 500
+	@for use in read add merge; do $(BIN)/python tests/damage.py --use $$use || exit 1; done
 
 lint: $(VENV)/dev             ## format, lint, types, direction of imports
 	@$(BIN)/ruff format --check .

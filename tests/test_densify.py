@@ -157,6 +157,12 @@ def test_weights_that_are_not_finite_and_positive_are_refused(weight: float) -> 
         densify(iter([np.ones((1, 6)), np.array([[1, weight, 0, 0, 0, 0]])]), PAIRS)
 
 
+def test_duplicates_whose_sum_is_infinite_are_refused() -> None:
+    rows = sp.csr_array((np.full(2, 3e38, np.float32), [1, 1], [0, 2]), (1, 6))
+    with pytest.raises(InputError, match="NaN or infinite"), np.errstate(over="ignore"):
+        densify(rows, PAIRS)
+
+
 @pytest.mark.parametrize("columns", [5, 7])
 def test_vectors_of_another_vocabulary_are_refused(columns: int) -> None:
     with pytest.raises(InputError, match=rf"{columns} columns, expected a vocabulary of 6"):

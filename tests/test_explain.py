@@ -1,6 +1,7 @@
 """Explain: contributions sum to the score, and what the slicing dropped is told."""
 
 import tempfile
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -22,6 +23,14 @@ TEXTS = [
     {"id": "dogs", "title": "Dogs", "text": "A dog chases cats."},
     {"id": "fish", "text": "Fish swim."},
 ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _without_forcing_files_to_disk() -> Iterator[None]:
+    """Which would be most of the time these tests take."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.fsync", lambda handle: None)
+        yield
 
 
 def columns(folder: Path, docs: object, slices: int, query: str = "full", slicing: str = "stride") -> Index:
@@ -74,7 +83,7 @@ def test_contributions_sum_to_the_score_of_every_hit(kind: str, query: str, data
     docs, asked = data.draw(rows((6, vocab))), data.draw(rows((1, vocab)))
     with tempfile.TemporaryDirectory() as folder:
         index = columns(Path(folder), docs, data.draw(st.integers(1, vocab)), query, kind)
-        for hit in index.search_vectors(asked, 6):
+        for hit in index.search_vectors(asked, k=6):
             why = index.explain_vectors(asked, hit.id)
             assert sum(term.contribution for term in why.terms) == pytest.approx(hit.score, rel=1e-4)
             assert why.score == pytest.approx(hit.score, rel=1e-4)

@@ -216,6 +216,13 @@ def test_a_slicing_saved_as_npz_comes_back_the_same(kind: str, tmp_path: Path) -
     assert Slicing.load(tmp_path / "slicing.npz") == slicing
 
 
+def test_a_file_that_holds_no_slicing_is_an_input_error(tmp_path: Path) -> None:
+    (tmp_path / "letter.npz").write_text("dear")
+    for name in ("letter.npz", "nowhere.npz"):
+        with pytest.raises(InputError, match=name):
+            Slicing.load(tmp_path / name)
+
+
 @pytest.mark.parametrize(
     "other",
     [
@@ -246,6 +253,10 @@ def test_a_slicing_with_unknown_keys_is_refused() -> None:
         {"slice_of": [-1, 0, 1, 2]},
         {"slice_of": [-1, 0, -1, 1]},
         {"slice_of": [0, 0, 1, 1]},
+        {"skip": "1"},
+        {"slice_of": [-1, "a", 1, 0]},
+        {"slice_of": [-1, 0.5, 1, 0]},
+        {"slice_of": [[-1, 0, 1, 0]]},
     ],
     ids=str,
 )
@@ -259,7 +270,18 @@ def test_json_that_tells_no_slicing_is_refused(change: dict[str, Any]) -> None:
 @pytest.mark.parametrize("make", [Slicing.stride, Slicing.contiguous, Slicing.random])
 @pytest.mark.parametrize(
     ("vocab", "slices", "skip"),
-    [(10, 0, 0), (10, -1, 0), (10, 2.5, 0), (10, "3", 0), (10, 3, -1), (10, 3, 11), (-1, 3, 0)],
+    [
+        (10, 0, 0),
+        (10, -1, 0),
+        (10, 2.5, 0),
+        (10, "3", 0),
+        (10, 3, -1),
+        (10, 3, 11),
+        (10, 3, 1.5),
+        (-1, 3, 0),
+        (2.5, 3, 0),
+        ("10", 3, 0),
+    ],
 )
 def test_numbers_that_make_no_slicing_are_input_errors(make: Any, vocab: Any, slices: Any, skip: Any) -> None:
     with pytest.raises(InputError):

@@ -20,7 +20,7 @@ from denslice.encoders.bm25 import Bm25
 from denslice.errors import InputError
 from denslice.records import Doc, checked_doc, checked_id
 from denslice.slicing import Slicing
-from denslice.store.files import save_array, sync_folder
+from denslice.store.files import check_contents, save_array, sync_folder
 from denslice.store.manifest import Manifest, PieceEntry, SegmentEntry
 from denslice.store.segment import Segment
 from denslice.store.segment_writer import Batch as StoredBatch
@@ -94,6 +94,8 @@ class Build:
         worn = [at for at, segment in self.old.items() if _is_worn(segment)]
         if len(worn) == 1 and not self.old[worn[0]].entry.deleted:
             return 0
+        for at in worn:  # damage must not be rewritten with checksums that fit it
+            check_contents(self.old[at].folder, self.old[at].entry.files)
         for at in worn:
             for batch in self.old.pop(at).live_batches(BATCH, self.gone.pop(at, ())):
                 self._store(batch)
@@ -227,8 +229,9 @@ class Build:
             return self.manifest.vocabulary
         words = list(new)
         while pieces and len(pieces[-1]) <= SMALL_PIECE * len(words):
+            entry = entries.pop()
+            check_contents(self.snapshot.folder / VOCABULARY / entry.name, entry.files)
             words = merged_words([pieces.pop()]) + words
-            entries.pop()
         folder = self.snapshot.folder / VOCABULARY / self._name()
         folder.mkdir()
         files = write_piece(folder, words)

@@ -238,8 +238,6 @@ class Index:
                 snapshot.sweep(self.path)
                 done = work(build)
                 manifest = build.finish()
-                if manifest is not build.snapshot.manifest:
-                    manifests.write(self.path, manifest)
             except BaseException as error:
                 build.close()
                 with suppress(OSError, DensliceError):
@@ -247,10 +245,21 @@ class Index:
                 if reason := _unwritable(error, self.path):
                     raise InputError(f"{self.path}: cannot be written ({reason})") from error
                 raise
+            if manifest is not build.snapshot.manifest:
+                self._write(manifest)
             del build
             self._view = View(self.path)
-            snapshot.sweep(self.path)
+            with suppress(OSError):  # the commit stands; the next writer sweeps
+                snapshot.sweep(self.path)
         return done
+
+    def _write(self, manifest: Manifest) -> None:
+        """Commits. From the rename on there is no way back: what an error leaves behind, the next writer sweeps."""
+        try:
+            manifests.write(self.path, manifest)
+        except OSError as error:
+            told = f"could not be committed ({error.strerror}); open it again to see whether it was"
+            raise InputError(f"{self.path}: {told}") from error
 
 
 def open_index(path: str | Path) -> Index:

@@ -128,7 +128,7 @@ class Slicing:
         """The slicing that `to_json` told."""
         if set(fields) != {"kind", "slices", "skip", "slice_of"}:
             raise InputError(f"a slicing has kind, slices, skip and slice_of; found {', '.join(sorted(fields))}")
-        return cls._checked(
+        return cls.checked(
             str(fields["kind"]), fields["slices"], fields["skip"], np.asarray(fields["slice_of"], dtype=np.int32)
         )
 
@@ -142,10 +142,11 @@ class Slicing:
         """The slicing that `save` wrote."""
         with np.load(path, allow_pickle=False) as stored:
             slices, skip = (int(number) for number in stored["shape"])
-            return cls._checked(str(stored["kind"]), slices, skip, stored["slice_of"])
+            return cls.checked(str(stored["kind"]), slices, skip, stored["slice_of"])
 
     @classmethod
-    def _checked(cls, kind: str, slices: int, skip: int, slice_of: Slices32) -> Slicing:
+    def checked(cls, kind: str, slices: int, skip: int, slice_of: Slices32) -> Slicing:
+        """A slicing told by somebody else, if it is one."""
         if kind not in KINDS:
             raise InputError(f"unknown slicing {kind!r}; known: {', '.join(KINDS)}")
         _check(len(slice_of), slices, skip)

@@ -45,14 +45,14 @@ def lexical_csr(weights: object, vocab: int | None = None) -> sp.csr_array:
     matrix = _as_csr(weights)
     if vocab is not None and matrix.shape[1] != vocab:
         raise InputError(f"vectors have {matrix.shape[1]:,} columns, expected a vocabulary of {vocab:,}")
-    if matrix.nnz and not np.isfinite(matrix.data).all():
-        raise InputError("vectors hold NaN or infinite weights")
     if matrix.nnz and matrix.data.min() < 0:
         raise InputError("vectors hold negative weights; lexical weights are 0 or more")
     if not matrix.has_canonical_format or (matrix.data == 0).any():
         matrix = matrix.copy()
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
+    if not np.isfinite(matrix.data).all():
+        raise InputError("vectors hold NaN or infinite weights")
     return matrix
 
 

@@ -83,6 +83,9 @@ class View:
     def encode(self, queries: Sequence[Query]) -> Encoded:
         """The queries' vectors, before idf and λ."""
         if self.encoder.reads == "text":
+            wrong = [query.text for query in queries if not isinstance(query.text, str)]
+            if wrong:
+                raise InputError(f"a query is a text, not {type(wrong[0]).__name__}")
             return self.encoder.encode_queries([query.text for query in queries])
         if any(query.vector is None for query in queries):
             raise InputError("this index holds ready vectors: a query must be a vector too, not a text")

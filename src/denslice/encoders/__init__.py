@@ -18,6 +18,7 @@ class Encoder(Protocol):
     """What an index asks of an encoder."""
 
     uses_idf: bool  # the query's weights are to be multiplied by the collection's idf
+    lam: float  # λ: what the dense score is multiplied by before it is added to the lexical one
     reads: str  # what it encodes of a document: "text" or "vector"
 
     def encode_docs(self, items: Sequence[Any]) -> Encoded:

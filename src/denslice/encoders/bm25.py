@@ -72,6 +72,7 @@ class Bm25:
     """
 
     reads = "text"
+    lam = 1.0
     uses_idf = True  # whoever searches multiplies the query's weights by `idf`
 
     def __init__(self, config: Bm25Config, words: Words, average_length: float | None = None) -> None:

@@ -40,6 +40,7 @@ class VectorsConfig:
 class Vectors:
     """Turns `{token: weight}` into CSR rows, by the index's vocabulary or by column number."""
 
+    lam = 1.0
     uses_idf = False
     reads = "vector"
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from denslice.errors import InputError
+from denslice.errors import IndexFormatError, InputError
 from denslice.store.documents import PRESENT, Documents, kind_and_value
 from denslice.store.segment import Segment
 
@@ -201,11 +201,11 @@ def _indexed(filter: Filter, documents: Documents, count: int) -> Mask:
         case Condition(field, "in", operand):
             return _indexed(Some(tuple(Condition(field, "eq", item) for item in operand)), documents, count)
         case Condition(field, "exists", operand):
-            present = _rows_mask(documents.having("exists", field, PRESENT), count)
+            present = _rows_mask(documents, documents.having("exists", field, PRESENT), count)
             return present if operand else ~present
         case Condition(field, operator, operand):
             kind, value = kind_and_value(operand) or (PRESENT, None)
-            return _rows_mask(documents.having(operator, field, kind, value), count)
+            return _rows_mask(documents, documents.having(operator, field, kind, value), count)
 
 
 def _reduced(join: np.ufunc, parts: tuple[Filter, ...], documents: Documents, count: int) -> Mask:
@@ -215,7 +215,9 @@ def _reduced(join: np.ufunc, parts: tuple[Filter, ...], documents: Documents, co
     return mask
 
 
-def _rows_mask(rows: npt.NDArray[np.int64], count: int) -> Mask:
+def _rows_mask(documents: Documents, rows: npt.NDArray[np.int64], count: int) -> Mask:
+    if rows.max(initial=0) >= count or rows.min(initial=0) < 0:
+        raise IndexFormatError(f"{documents.path}: names a row that is not there; the index is damaged")
     mask = np.zeros(count, dtype=np.bool_)
     mask[rows] = True
     return mask

@@ -96,11 +96,16 @@ class Documents:
     def fetch(self, rows: Sequence[int]) -> dict[int, Doc]:
         """The documents of these rows."""
         found = self._all(BY_ROWS, json.dumps(rows))
-        return {row: Doc(id, text, title, json.loads(meta)) for row, id, title, text, meta in found}
+        docs = {row: Doc(id, text, title, self._meta(meta)) for row, id, title, text, meta in found}
+        if len(docs) != len(rows):
+            raise IndexFormatError(
+                f"{self.path}: {len(rows) - len(docs):,} documents are missing; the index is damaged"
+            )
+        return docs
 
     def metadata(self, rows: Sequence[int]) -> Iterator[tuple[int, dict[str, Any]]]:
         """Each of these rows with its metadata."""
-        return ((row, json.loads(meta)) for row, meta in self._all(META_BY_ROWS, json.dumps(rows)))
+        return ((row, self._meta(meta)) for row, meta in self._all(META_BY_ROWS, json.dumps(rows)))
 
     def rows(self, ids: Sequence[str]) -> dict[str, int]:
         """The rows of those ids that are here."""
@@ -119,12 +124,19 @@ class Documents:
             for row, id, title, text, meta in connection.execute("SELECT * FROM docs ORDER BY row"):
                 yield row, Doc(id, text, title, json.loads(meta))
 
+    def _meta(self, text: str) -> dict[str, Any]:
+        try:
+            meta: dict[str, Any] = json.loads(text)
+        except (TypeError, ValueError) as error:
+            raise IndexFormatError(f"{self.path}: metadata is not JSON ({error}); the index is damaged") from error
+        return meta
+
     def _all(self, statement: str, *given: object) -> list[tuple[Any, ...]]:
         with self._lock:
             try:
                 self._connection = self._connection or self._open()
                 return list(self._connection.execute(statement, given))
-            except sqlite3.DatabaseError as error:
+            except (sqlite3.Error, UnicodeDecodeError) as error:
                 raise IndexFormatError(f"{self.path}: {error}; the index is damaged") from error
 
     def _open(self) -> sqlite3.Connection:

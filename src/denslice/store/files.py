@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from tokenize import TokenError  # numpy lets it through from a damaged header
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -58,9 +59,13 @@ def save_arrays(folder: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> dict[st
 def load_array(path: Path) -> npt.NDArray[Any]:
     """The array of a .npy file, mapped read-only, so that opening costs nothing and memory is the system's to give."""
     try:
-        return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
-    except (OSError, ValueError, EOFError) as error:
-        raise IndexFormatError(f"{path}: cannot be read as an array ({error})") from error
+        mapped = np.load(path, mmap_mode="r", allow_pickle=False)
+        whole = isinstance(mapped, np.memmap) and mapped.offset + mapped.nbytes == path.stat().st_size
+    except (OSError, ValueError, EOFError, SyntaxError, TokenError, OverflowError, TypeError) as error:
+        raise IndexFormatError(f"{path}: cannot be read as an array ({error}); the index is damaged") from error
+    if not whole:
+        raise IndexFormatError(f"{path}: its header does not fit its size; the index is damaged")
+    return np.asarray(mapped)
 
 
 def seal(path: Path) -> StoredFile:

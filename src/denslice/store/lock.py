@@ -6,7 +6,7 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from denslice.errors import InputError, LockedError
@@ -24,8 +24,9 @@ def writing(folder: Path, wait: float = 0.0) -> Iterator[None]:
         raise InputError(f"{folder}: cannot be written to ({error.strerror})") from error
     try:
         _take(handle, folder, time.monotonic() + wait)
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, str(os.getpid()).encode(), 0)
+        with suppress(OSError):  # the number is for the message alone, and a full disk has no room for it
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, str(os.getpid()).encode(), 0)
         yield
     finally:
         os.close(handle)

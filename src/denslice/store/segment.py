@@ -18,12 +18,12 @@ import scipy.sparse as sp
 from denslice.errors import IndexFormatError
 from denslice.records import Doc
 from denslice.store.documents import Documents
-from denslice.store.files import Array, load_array, save_arrays, sync_folder
+from denslice.store.files import Array, check_contents, load_array, save_arrays, sync_folder
 from denslice.store.manifest import SegmentEntry
 from denslice.store.segment_writer import Batch
 from denslice.vectors import Ints
 
-KEYS = ("uint16", "uint32")
+KEYS = "uint16 uint32"
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,7 @@ class Postings:
 class Rows:
     """Each document's keys, rising, and weights."""
 
+    path: Path  # of the starts
     starts: Array  # (rows + 1,) uint32
     keys: Array  # (weights,) uint16 or uint32
     weights: Array  # (weights,) the bits of a float16
@@ -51,6 +52,8 @@ class Rows:
         """Some documents' weights as CSR, as wide as their largest key."""
         starts = self.starts[rows].astype(np.int64)
         sizes = self.starts[rows + 1] - starts
+        if (sizes < 0).any() or (starts + sizes > len(self.keys)).any():
+            raise IndexFormatError(f"{self.path}: holds places that do not rise; the index is damaged")
         pointers = np.concatenate([[0], np.cumsum(sizes)])
         at = np.arange(pointers[-1]) + np.repeat(starts - pointers[:-1], sizes)
         keys = self.keys[at].astype(np.int64)
@@ -124,6 +127,8 @@ class Segment:
     def live_rows(self, ids: Sequence[str]) -> dict[str, int]:
         """The rows of those ids that can be found here."""
         rows = self.documents.rows(ids)
+        if any(not 0 <= row < self.rows for row in rows.values()):
+            raise IndexFormatError(f"{self.documents.path}: names a row that is not there; the index is damaged")
         return rows if self.live is None else {id: row for id, row in rows.items() if self.live[row]}
 
     def document_frequencies(self, keys: Ints) -> Ints:
@@ -133,6 +138,9 @@ class Segment:
 
     def without(self, rows: Ints, generation: int) -> SegmentEntry:
         """Writes down that these rows, too, are deleted from this generation on; the segment's new entry."""
+        check_contents(
+            self.folder, {name: file for name, file in self.entry.files.items() if name.startswith("deleted")}
+        )
         live = np.ones(self.rows, np.uint8) if self.live is None else self.live.copy()
         live[rows] = 0
         gone = np.flatnonzero(live == 0)
@@ -193,12 +201,14 @@ class Segment:
     def _rows(self, name: str) -> Rows:
         starts = self._array(f"{name}_starts", "uint32", self.rows + 1)
         keys = self._array(f"{name}_keys", KEYS)
-        return Rows(starts, keys, self._array(f"{name}_weights", "float16", len(keys)).view(np.uint16))
+        weights = self._array(f"{name}_weights", "float16", len(keys)).view(np.uint16)
+        return Rows(self.folder / f"{name}_starts.npy", starts, keys, weights)
 
-    def _array(self, name: str, dtype: str | tuple[str, ...], length: int | None = None) -> Array:
+    def _array(self, name: str, dtypes: str, length: int | None = None) -> Array:
         path = self.folder / f"{name}.npy"
         array = load_array(path)
-        if array.ndim != 1 or array.dtype.name not in dtype or (length is not None and len(array) != length):
+        known = array.dtype.isnative and array.dtype.name in dtypes.split()
+        if array.ndim != 1 or not known or (length is not None and len(array) != length):
             raise IndexFormatError(f"{path}: holds {array.dtype} {array.shape}, not what belongs there; it is damaged")
         return array
 

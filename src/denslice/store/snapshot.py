@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from denslice.errors import InputError
+from denslice.errors import IndexFormatError, InputError
 from denslice.slicing import Slicing
 from denslice.store import manifest as manifests
 from denslice.store.files import StoredFile, check_contents, check_sizes, load_array
-from denslice.store.manifest import Manifest, PieceEntry, SegmentEntry
+from denslice.store.manifest import Manifest, PieceEntry, SegmentEntry, SlicingEntry
 from denslice.store.segment import Segment
 from denslice.store.vocabulary import Piece, Vocabulary
 from denslice.vectors import Ints
@@ -56,11 +56,18 @@ class Snapshot:
         entry = self.manifest.slicing
         if entry.vocab is None:
             return None
-        if entry.places is None:
-            slicing = Slicing.stride(entry.vocab, entry.slices, entry.skip)
-        else:
-            slicing = Slicing(entry.kind, entry.slices, entry.skip, load_array(self.folder / PLACES))
+        by_stride = entry.places is None
+        slicing = Slicing.stride(entry.vocab, entry.slices, entry.skip) if by_stride else self._placed(entry)
         return slicing.grown(len(self.words))
+
+    def _placed(self, entry: SlicingEntry) -> Slicing:
+        places = load_array(self.folder / PLACES)
+        if places.dtype != np.int32 or places.shape != (entry.vocab,):
+            raise IndexFormatError(f"{self.folder / PLACES}: holds {places.dtype} {places.shape}; the index is damaged")
+        try:
+            return Slicing.checked(entry.kind, entry.slices, entry.skip, places)
+        except InputError as error:
+            raise IndexFormatError(f"{self.folder / PLACES}: {error}; the index is damaged") from error
 
     def document_frequencies(self, keys: Ints) -> Ints:
         """How many documents had each token."""

@@ -49,8 +49,9 @@ class Piece:
     """Some words of a vocabulary, in arrays on disk. The word at position p has the token id base + p."""
 
     # Memoryviews: one number out of them costs a third of what it does out of a numpy array.
-    def __init__(self, base: int, words: memoryview, starts: memoryview, order: memoryview) -> None:
+    def __init__(self, base: int, words: memoryview, starts: memoryview, order: memoryview, folder: Path) -> None:
         self.base = base
+        self.folder = folder
         self._words = words  # UTF-8 of all words, in id order
         self._starts = starts  # (n + 1,) int64, where each word begins
         self._order = order  # (n,) uint32, positions in byte order
@@ -65,7 +66,7 @@ class Piece:
             raise IndexFormatError(
                 f"{folder}: {len(order):,} words in {len(words):,} bytes do not fit starts.npy; the files are damaged"
             )
-        return cls(base, words, starts, order)
+        return cls(base, words, starts, order, folder)
 
     def __len__(self) -> int:
         return len(self._order)
@@ -79,9 +80,16 @@ class Piece:
 
     def word(self, position: int) -> str:
         """The word at a position."""
-        return _decode(self._bytes(position))
+        try:
+            return _decode(self._bytes(position))
+        except UnicodeDecodeError as error:
+            raise IndexFormatError(f"{self.folder / 'words.npy'}: {error}; the index is damaged") from error
 
     def _bytes(self, position: int) -> bytes:
+        if position >= len(self):
+            raise IndexFormatError(
+                f"{self.folder / 'sorted.npy'}: names a word that is not there; the index is damaged"
+            )
         return bytes(self._words[self._starts[position] : self._starts[position + 1]])
 
 

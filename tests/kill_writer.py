@@ -1,0 +1,310 @@
+"""Kills a writer with SIGKILL, again and again, and checks that the index always opens at its last commit.
+
+`python tests/kill_writer.py --kills 200` kills at random moments, then before each call of a commit that touches the
+disk, one after another; there it also lets the call fail, and interrupts. What a writer does is a pure function of
+the seed and the operation's number, so the documents that must be there can be told by replay.
+"""
+
+import argparse
+import errno
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count, product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from denslice import Index, InputError
+from forked import FAILED, Child, run_and_exit
+
+PEOPLE = 40  # ids that documents come and go under
+WITHIN = 3  # operations' time within which a random kill comes
+Texts = dict[str, tuple[str, int]]  # what must be there: id → text and metadata
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One commit of the writer: documents to add or replace, ids to delete, or a merge."""
+
+    docs: Texts = field(default_factory=dict)
+    deleted: tuple[str, ...] = ()
+
+    def run(self, index: Index) -> None:
+        """Does it, in one commit."""
+        if self.docs:
+            index.add({"id": id, "text": text, "number": number} for id, (text, number) in self.docs.items())
+        elif self.deleted:
+            index.delete(self.deleted)
+        else:
+            index.merge()
+
+    def applied(self, texts: Texts) -> Texts:
+        """What must be there after it."""
+        return {id: told for id, told in (texts | self.docs).items() if id not in self.deleted}
+
+
+def operation(seed: int, number: int) -> Operation:
+    """The operation that a writer of this seed does at this turn. Each text holds a word that no other text has."""
+    rng = random.Random(f"{seed} {number}")
+    kind = rng.choices(("add", "delete", "merge"), (6, 2, 2))[0]
+    ids = tuple(f"p{i}" for i in rng.sample(range(PEOPLE), rng.randint(1, 8)))
+    if kind == "add":
+        common = " ".join(f"w{i}" for i in rng.sample(range(50), rng.randrange(20)))
+        return Operation({id: (f"{own(f'{seed}x{number}x{id}')} {common}", number) for id in ids})
+    return Operation(deleted=ids) if kind == "delete" else Operation()
+
+
+def own(name: str) -> str:
+    """A word that no other text has, twice: so it is the heaviest of its text, and no slice drops it."""
+    return f"only{name} only{name}"
+
+
+def replay(seed: int, count: int) -> Texts:
+    """What must be there after so many operations."""
+    texts: Texts = {}
+    for number in range(count):
+        texts = operation(seed, number).applied(texts)
+    return texts
+
+
+def make(path: Path) -> None:
+    """An empty index to write to."""
+    Index.create(path, slices=32, slicing="learned", filterable=["number"], options={"language": "none"})
+
+
+def state(index: Index) -> Texts:
+    """What is there."""
+    docs = [(doc.id, (doc.text, doc.meta["number"])) for doc in index.docs()]
+    assert len(docs) == len(dict(docs)), "a document is there twice"
+    return dict(docs)
+
+
+def generation(path: Path) -> int:
+    """How many commits the index has had."""
+    return Index.open(path).info()["generation"]
+
+
+def check(path: Path, allowed: dict[int, Texts], gone: Texts) -> int:
+    """Which of the allowed states the index is in; AssertionError if in none, or if search tells another story."""
+    index = Index.open(path)
+    index.verify()
+    there = state(index)
+    at = [number for number, texts in allowed.items() if texts == there]
+    assert at, f"found {there}\nexpected one of {allowed}"
+    assert len(index) == len(there)
+    for id, (text, number) in there.items():
+        hits = index.search(text.split()[0])
+        assert [(hit.id, hit.text, hit.meta) for hit in hits] == [(id, text, {"number": number})]
+        assert index.get(id).text == text
+    for text, _ in gone.values():
+        assert text in {told for told, _ in there.values()} or not len(index.search(text.split()[0])), f"{text} is back"
+    return at[-1]
+
+
+def write_for_ever(path: Path, seed: int, number: int, done: int) -> None:
+    """Does one operation after another, and tells each when it is finished, and at the start that it starts."""
+    index = Index.open(path)
+    while True:
+        os.write(done, b".")
+        operation(seed, number).run(index)
+        number += 1
+
+
+def pace(path: Path, seed: int) -> float:
+    """The seconds an operation takes here; after it, everything is imported and compiled for the forks to come."""
+    make(path)
+    check(path, {0: {}}, {"": ("anything", 0)})
+    started = time.perf_counter()
+    for number in range(10):
+        operation(seed, number).run(Index.open(path))
+    return (time.perf_counter() - started) / 10
+
+
+def kill_at_random(path: Path, kills: int, seed: int) -> Counter[str]:
+    """Kills writers at random moments; what happened, counted."""
+    latest = WITHIN * pace(path.with_name("pace"), seed)
+    make(path)
+    rng = random.Random(seed)
+    told: Counter[str] = Counter()
+    number = 0
+    for _ in range(kills):
+        first = number
+        acknowledged = number + _killed_writer(path, seed, number, rng.uniform(0, latest))
+        allowed = {n: replay(seed, n) for n in (acknowledged, acknowledged + 1)}
+        number = check(path, allowed, _once_there(seed, acknowledged + 1))
+        told["kills at random moments"] += 1
+        told["operations"] += number - first
+        told[_landed(allowed, number)] += 1
+    return told
+
+
+def _landed(allowed: dict[int, Texts], number: int) -> str:
+    before, after = allowed.values()
+    if before == after:
+        return "in a merge, or a delete of nothing"
+    return "after a commit, before it was acknowledged" if allowed[number] == after else "before a commit"
+
+
+def _killed_writer(path: Path, seed: int, number: int, after: float) -> int:
+    """Starts a writer, kills it, and tells how many operations it acknowledged."""
+    reading, writing = os.pipe()
+    writer = os.fork()
+    if writer == 0:
+        os.close(reading)
+        run_and_exit(lambda: write_for_ever(path, seed, number, writing), 2)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        assert pipe.read(1) == b".", "the writer did not start"
+        time.sleep(after)
+        os.kill(writer, signal.SIGKILL)
+        acknowledged = len(pipe.read())
+    _, status = os.waitpid(writer, 0)
+    assert os.WIFSIGNALED(status), "the writer ended by itself"
+    return acknowledged
+
+
+def _once_there(seed: int, count: int) -> Texts:
+    """Texts of the last operations, whether they are still there or not."""
+    told: Texts = {}
+    for number in range(max(0, count - 10), count):
+        told |= {f"{number} {id}": text for id, text in operation(seed, number).docs.items()}
+    return told
+
+
+STEPS: list[tuple[Any, str]] = [(np.lib.format, "write_array")] + [
+    (os, name) for name in ("fsync", "replace", "rename", "link", "unlink", "mkdir", "rmdir", "ftruncate", "pwrite")
+]  # pathlib and shutil go through these
+
+
+def before_each_step(act: Callable[[int], None]) -> None:
+    """Has `act` called with 0, 1, 2, … before each call that touches the disk, in this process from here on."""
+    numbers = count()
+
+    def watched(call: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapper(*args: Any, **options: Any) -> Any:
+            act(next(numbers))
+            return call(*args, **options)
+
+        return wrapper
+
+    for module, name in STEPS:
+        setattr(module, name, watched(getattr(module, name)))
+
+
+def _kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def _fail() -> None:
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+FAULTS: dict[str, Callable[[], None]] = {"kill": _kill, "interrupt": _interrupt, "fail": _fail}
+ONE_COMMIT = {
+    "add": Operation({"p0": (own("a") + " w1", 7), "p1": (own("b") + " unseen", 7), "r1": (own("c") + " w1 w2", 7)}),
+    "delete": Operation(deleted=("p0", "p5", "q3")),
+    "merge": Operation(),
+}
+
+
+def make_worn(path: Path) -> Texts:
+    """An index of two segments with deletions, and remains that its next writer has to sweep; what is in it."""
+    make(path)
+    texts: Texts = {}
+    people = {f"{letter}{i}": (own(f"{letter}{i}") + f" w{i}", i) for letter in "pq" for i in range(12)}
+    for done in (Operation(people), Operation(deleted=("p2", "q2")), Operation({"p3": (own("d"), 1)})):
+        done.run(Index.open(path))
+        texts = done.applied(texts)
+    (path / "segments" / "00000099").mkdir()
+    (path / "segments" / "00000099" / "lengths.npy").write_bytes(b"half")
+    return texts
+
+
+def fault_at_each_step(folder: Path, does: str, fault: str, every: int = 1) -> Counter[str]:
+    """Lets one commit fail before each of its steps in turn, checks, and completes it; what happened, counted."""
+    folder.mkdir()
+    texts = make_worn(folder / "worn")
+    allowed = {0: texts, 1: ONE_COMMIT[does].applied(texts)}
+    told: Counter[str] = Counter()
+    for step in count(0, every):
+        path = folder / "copy"
+        shutil.copytree(folder / "worn", path)
+        error = _with_fault(path, ONE_COMMIT[does], step, FAULTS[fault])
+        told[f"{does} {fault} steps"] += 1
+        check(path, allowed, texts | allowed[1])
+        moved = generation(path) > generation(folder / "worn")
+        told[f"{does} {fault} after the commit"] += moved
+        assert not moved or "cannot be written" not in error, f"the index moved on, yet it was told: {error}"
+        _complete(path, ONE_COMMIT[does], allowed[1])
+        shutil.rmtree(path)
+        if not error:
+            return told
+    raise AssertionError
+
+
+def _with_fault(path: Path, does: Operation, step: int, fault: Callable[[], None]) -> str:
+    """Runs the operation in a process where the fault comes at this step; how it ended, empty if all went well."""
+
+    numbers = []
+
+    def act(number: int) -> None:
+        numbers.append(number)
+        if number == step:
+            fault()
+
+    def work() -> str:
+        before_each_step(act)
+        try:
+            does.run(Index.open(path))
+        except (InputError, KeyboardInterrupt) as error:
+            return repr(error)
+        return "came through" if step in numbers else ""
+
+    told = Child(work).result()
+    assert not told.startswith(FAILED) or told == f"{FAILED} SIGKILL", told
+    return told
+
+
+def _complete(path: Path, does: Operation, texts: Texts) -> None:
+    """Does the operation (again), and checks that nothing is left over of the first attempt."""
+    does.run(Index.open(path))
+    check(path, {0: texts}, {})
+    told = json.loads((path / "manifest.json").read_bytes())["index"]
+    named = {Path(part, e["name"], f) for part in ("segments", "vocabulary") for e in told[part] for f in e["files"]}
+    there = {file.relative_to(path) for part in ("segments", "vocabulary") for file in (path / part).rglob("*.*")}
+    assert there == named, f"left over or missing: {there ^ named}"
+
+
+def main() -> int:
+    """Kills, checks, and prints what happened."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=200, help="kills at random moments")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--every", type=int, default=1, help="2: a fault at every second step of a commit")
+    every_pair = [f"{does}:{fault}" for does, fault in product(ONE_COMMIT, FAULTS)]
+    parser.add_argument("--steps", nargs="*", default=every_pair, help="commits and faults, such as add:kill")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        told = kill_at_random(Path(folder) / "random", given.kills, given.seed)
+        for pair in given.steps:
+            told += fault_at_each_step(Path(folder) / pair, *pair.split(":"), given.every)
+    sys.stdout.writelines(f"{number:6,} {what}\n" for what, number in told.items())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

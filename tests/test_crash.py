@@ -1,0 +1,30 @@
+"""A writer that is killed, interrupted or out of disk at any point leaves the index at its last commit."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = Path(__file__).with_name("kill_writer.py")
+
+
+def run(*options: str) -> str:
+    """What the script printed; its traceback is the message of the failure."""
+    done = subprocess.run([sys.executable, SCRIPT, *options], capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_a_writer_killed_at_random_moments_leaves_the_last_commit() -> None:
+    assert "12 kills at random moments" in run("--kills", "12", "--steps")
+
+
+def test_a_kill_before_any_step_of_an_add_or_a_merge_leaves_the_last_commit_or_the_new_one() -> None:
+    told = run("--kills", "0", "--every", "3", "--steps", "add:kill", "merge:kill")
+    assert "add kill after the commit" in told
+    assert "merge kill after the commit" in told
+
+
+def test_an_interrupt_or_a_failing_disk_at_any_step_leaves_the_last_commit_or_the_new_one() -> None:
+    told = run("--kills", "0", "--every", "2", "--steps", "delete:interrupt", "delete:fail")
+    assert "delete interrupt after the commit" in told
+    assert "delete fail after the commit" in told
