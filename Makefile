@@ -42,5 +42,6 @@ $(VENV)/core: $(VENV)/bin/python pyproject.toml constraints.txt
 
 $(VENV)/dev: $(VENV)/bin/python pyproject.toml constraints.txt
 	@echo "installing denslice and its development tools into $(VENV) ..."
+	@$(PIP) torch
 	@$(PIP) --editable '.[dev]'
 	@touch $@ $(VENV)/core

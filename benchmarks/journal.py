@@ -27,7 +27,7 @@ def append(name: str, packages: Sequence[str], configuration: Mapping[str, Any],
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "hardware": hardware(),
         "versions": {"python": platform.python_version()} | {package: version(package) for package in packages},
-        "configuration": dict(configuration),
+        "configuration": {name: _nameless(value) for name, value in configuration.items()},
         "figures": figures,
     }
     RESULTS.mkdir(exist_ok=True)
@@ -36,6 +36,14 @@ def append(name: str, packages: Sequence[str], configuration: Mapping[str, Any],
         file.write(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n")
     number = len(path.read_text(encoding="utf-8").splitlines())
     return f"{path.relative_to(ROOT).as_posix()}:{number}"
+
+
+def _nameless(value: Any) -> Any:
+    """A setting without the folders of this machine: of a path, only its last part."""
+    if isinstance(value, list | tuple):
+        return [_nameless(one) for one in value]
+    is_path = isinstance(value, Path) or (isinstance(value, str) and "/" in value and Path(value).exists())
+    return Path(value).name if is_path else value
 
 
 def commit() -> str:

@@ -382,12 +382,12 @@ def test_an_index_of_vectors_takes_no_texts_and_one_of_texts_no_vectors(tmp_path
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({"encoder": "word2vec"}, "unknown encoder 'word2vec'; known: bm25"),
+        ({"encoder": "word2vec"}, "unknown encoder 'word2vec': it is neither bm25"),
         ({"slicing": "zigzag"}, "unknown slicing 'zigzag'"),
         ({"slices": 0}, "slices must be a whole number of at least 1"),
         ({"slices": 1.5}, "slices must be a whole number of at least 1"),
         ({"query": "half"}, "query is 'half', expected one of full, sliced"),
-        ({"skip": -1}, "skip must lie between 0 and"),
+        ({"skip": -1}, "skip must be a whole number of at least 0"),
         ({"encoder": "vectors", "vocab": 5, "skip": 6}, "skip must lie between 0 and"),
         ({"encoder": "vectors", "vocab": 0}, "vocab is 0"),
         ({"vocab": 10}, "bm25 has no setting vocab"),

@@ -5,6 +5,7 @@ Commands import what they need themselves, so that none waits for what another n
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from pathlib import Path
@@ -15,6 +16,7 @@ from typer.core import TyperGroup
 
 from denslice import __version__
 from denslice.errors import DensliceError, InputError
+from denslice.train.command import train
 
 if TYPE_CHECKING:
     from denslice.index import Index
@@ -49,6 +51,8 @@ Candidates = Annotated[int, typer.Option(help="How many of stage one's best are 
 Where = Annotated[
     str | None, typer.Option(metavar="JSON", help='Only documents that pass, such as \'{"year": {"gte": 2020}}\'.')
 ]
+Mode = Annotated[str | None, typer.Option(help="lexical, dense, or hybrid where there are dense vectors.")]
+Lam = Annotated[float | None, typer.Option(help="Weight of the dense score. Default: the encoder's own.")]
 Wait = Annotated[float, typer.Option(metavar="SECONDS", help="How long to wait while another process writes.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -58,6 +62,8 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):  # a terminal that cannot show a character gets its code, not a crash
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("denslice").setLevel(logging.INFO)  # the licence of a model that is loaded
     app()
 
 
@@ -91,7 +97,9 @@ def index(
         typer.Argument(metavar="FILE|FOLDER...", help="JSONL, TSV, .txt, .md (each also .gz), BEIR folders, .npz."),
     ],
     to: Annotated[Path, typer.Option(metavar="INDEX", help="The index's folder: a new one, or one to add to.")],
-    encoder: Annotated[str | None, typer.Option(help="bm25 (the default) or vectors.")] = None,
+    encoder: Annotated[
+        str | None, typer.Option(help="bm25 (the default), vectors, or a model: folder or hub id.")
+    ] = None,
     slices: Annotated[int | None, typer.Option(help="How many slices a document keeps. Default: 768.")] = None,
     slicing: Annotated[str | None, typer.Option(help="learned (the default), stride, contiguous or random.")] = None,
     query: Annotated[str | None, typer.Option(help="full (the default) or sliced, as in the paper.")] = None,
@@ -130,6 +138,8 @@ def search(
     k: Annotated[int, typer.Option("-k", help="How many documents.")] = 10,
     theta: Theta = 0.0,
     candidates: Candidates = 10_000,
+    mode: Mode = None,
+    lam: Lam = None,
     where: Where = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show what each word gave.")] = False,
     as_json: AsJson = False,
@@ -138,15 +148,16 @@ def search(
     from denslice import printing
 
     index = _open(folder)
-    hits = list(index.search(question, k, theta=theta, candidates=candidates, where=_filter(where)))
+    how: dict[str, Any] = {"mode": mode, "lam": lam}
+    hits = list(index.search(question, k, theta=theta, candidates=candidates, where=_filter(where), **how))
     out = printing.console()
     if not hits:
         typer.echo("no document matches", err=True)
     elif as_json:
         for hit in hits:
-            printing.write_json(printing.json_hit(hit, index.explain(question, hit.id) if explain else None))
+            printing.write_json(printing.json_hit(hit, index.explain(question, hit.id, **how) if explain else None))
     else:
-        explained = [index.explain(question, hit.id) for hit in hits]
+        explained = [index.explain(question, hit.id, **how) for hit in hits]
         if out.is_terminal:
             printing.print_hits(out, hits, explained, _words(index), explain)
         else:
@@ -161,6 +172,8 @@ def run(
     k: Annotated[int, typer.Option("-k", help="How many documents for each query.")] = 1000,
     theta: Theta = 0.0,
     candidates: Candidates = 10_000,
+    mode: Mode = None,
+    lam: Lam = None,
     where: Where = None,
 ) -> None:
     """Answer a file of queries into a TREC run."""
@@ -171,7 +184,7 @@ def run(
     index, asked = _open(folder), list(read_queries(queries))
     began = time.perf_counter()
     with progress_bar("searching", len(asked)) as bar:
-        rankings = index.rank(asked, k, theta=theta, candidates=candidates, where=_filter(where))
+        rankings = index.rank(asked, k, theta=theta, candidates=candidates, mode=mode, lam=lam, where=_filter(where))
         lines = write_run(out, bar.over(rankings))
     took = seconds(time.perf_counter() - began)
     write_line(f"answered {counted(len(asked), 'query')} into {out} ({counted(lines, 'line')}, {took})")
@@ -226,6 +239,9 @@ def info(folder: IndexFolder, as_json: AsJson = False) -> None:
     for name, value in told.items():
         shown = size(value) if name == "bytes" else setting(value)
         write_line(f"{name.replace('_', ' '):<16} {shown}")
+
+
+app.command()(train)
 
 
 # --- the demo

@@ -17,7 +17,7 @@ from denslice.build import Build, Progress
 from denslice.errors import DensliceError, InputError
 from denslice.records import Doc, Explanation, Query, Ranking
 from denslice.search.retrieve import Settings
-from denslice.slicing import KINDS
+from denslice.slicing import KINDS, is_whole
 from denslice.store import lock, snapshot
 from denslice.store import manifest as manifests
 from denslice.store.manifest import Manifest, SlicingEntry
@@ -45,29 +45,33 @@ class Index:
         slicing: str = "learned",
         query: str = "full",
         vocab: int | None = None,
-        skip: int = 0,
+        skip: int | None = None,
         seed: int = 0,
         filterable: Sequence[str] = (),
         options: Mapping[str, Any] | None = None,
     ) -> Index:
         """A new, empty index in a folder that does not exist yet.
 
-        `query` is "full" (every query token meets the sliced documents) or "sliced" (the paper). `vocab` is the
-        number of columns of ready vectors; filters on `filterable` metadata fields are fast, on others slower;
-        `options` are the encoder's settings.
+        `encoder` is "bm25", "vectors", or a transformer model's folder or hub id. `query` is "full" (every query token
+        meets the sliced documents) or "sliced" (the paper). `vocab` is the number of columns of ready vectors; `skip`
+        leaves the first tokens out of the slicing, None meaning what suits the encoder; filters on `filterable`
+        metadata fields are fast, on others slower; `options` are the encoder's settings.
         """
         if slicing not in KINDS:
             raise InputError(f"unknown slicing {slicing!r}; known: {', '.join(KINDS)}")
         if query not in QUERIES:
             raise InputError(f"query is {query!r}, expected one of {', '.join(QUERIES)}")
-        if not isinstance(slices, int) or slices < 1:
-            raise InputError(f"slices must be a whole number of at least 1, not {slices!r}")
-        if skip < 0 or (vocab is not None and skip > vocab):
-            raise InputError(f"skip must lie between 0 and the vocabulary's size, not {skip!r}")
+        for name, value, least in (("slices", slices, 1), ("skip", skip or 0, 0), ("seed", seed, 0)):
+            if not is_whole(value) or value < least:
+                raise InputError(f"{name} must be a whole number of at least {least}, not {value!r}")
         _check_fields(filterable)
         given = dict(options or {}) | ({} if vocab is None else {"vocab": vocab})
         settings = encoders.checked_options(encoder, given)
-        manifest = Manifest(encoder, settings, SlicingEntry(slicing, slices, skip, seed), query, tuple(filterable))
+        skipped = settings.get("skip", 0) if skip is None else skip
+        if not 0 <= skipped <= (settings.get("vocab") or skipped):
+            raise InputError(f"skip must lie between 0 and the vocabulary's size, not {skip!r}")
+        places = SlicingEntry(slicing, slices, skipped, seed)
+        manifest = Manifest(encoder, settings, places, query, tuple(filterable))
         snapshot.create(Path(path), manifest)
         return cls.open(path)
 

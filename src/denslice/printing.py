@@ -24,6 +24,7 @@ LEAD = 30  # characters a snippet shows before its first match
 PLAIN_SNIPPET = 160
 BAR = 20  # characters of the longest bar
 LOST = "lost by the slicing"
+DENSE = "by meaning"  # the dense part of a score
 MATCH, NAME, DIM = "bold magenta", "bold cyan", "dim"
 
 Item = TypeVar("Item")
@@ -83,7 +84,7 @@ def progress_bar(what: str, total: int | None = None) -> Iterator[Bar]:
 
 def print_hits(out: Console, hits: Sequence[Hit], explained: Sequence[Explanation], words: Words, bars: bool) -> None:
     """The hits for people: name, two lines of text, and with `bars` what each term gave."""
-    longest = max((term.contribution for why in explained for term in why.terms), default=1.0)
+    longest = max((share for why in explained for share in _shares(why)), default=1.0)
     indent = len(str(len(hits))) + 2
     scores = max((len(f"{hit.score:.2f}") for hit in hits), default=0)
     for rank, (hit, why) in enumerate(zip(hits, explained, strict=True), 1):
@@ -103,6 +104,8 @@ def write_hits(hits: Sequence[Hit], explained: Sequence[Explanation], words: Wor
         text = snippet(hit.text, _tokens(why), words, PLAIN_SNIPPET)
         write_line("\t".join([str(rank), f"{hit.score:.4f}", hit.id, _flat(hit.title), text.plain]))
         if bars:
+            if why.dense:
+                write_line(f"\t{DENSE}\t{why.dense:.2f}")
             for term in why.terms:
                 write_line(f"\t{_flat(term.token)}\t{_product(term)}")
             for term in why.lost:
@@ -193,10 +196,18 @@ def _name(hit: Hit) -> list[tuple[str, str]]:
     return [(hit.id, NAME), (f"  {title}" if title else "", "")]
 
 
+def _shares(why: Explanation) -> list[float]:
+    return [abs(why.dense), *(term.contribution for term in why.terms)]
+
+
 def _bars(why: Explanation, longest: float) -> list[Text]:
-    """A line for each term: token, a bar as long as its share, and the product it comes from."""
+    """A line for the dense part and one for each term: token, a bar as long as its share, the product it comes from."""
     width = max((len(_flat(term.token)) for term in (*why.terms, *why.lost)), default=0)
+    width = max(width, len(DENSE)) if why.dense else width
     lines = []
+    if why.dense:
+        bar = "█" * max(1, round(BAR * abs(why.dense) / longest))
+        lines.append(Text.assemble(f"{DENSE:<{width}}  ", (f"{bar:<{BAR}}", "magenta"), f"  {why.dense:.2f}"))
     for term in why.terms:
         bar = "█" * max(1, round(BAR * term.contribution / longest))
         lines.append(Text.assemble(f"{_flat(term.token):<{width}}  ", (f"{bar:<{BAR}}", "cyan"), f"  {_product(term)}"))

@@ -128,8 +128,11 @@ class Slicing:
         """The slicing that `to_json` told."""
         if set(fields) != {"kind", "slices", "skip", "slice_of"}:
             raise InputError(f"a slicing has kind, slices, skip and slice_of; found {', '.join(sorted(fields))}")
+        places = fields["slice_of"]
+        if not isinstance(places, list) or not all(map(is_whole, places)):
+            raise InputError("slice_of must be a list of whole numbers, one for each token")
         return cls.checked(
-            str(fields["kind"]), fields["slices"], fields["skip"], np.asarray(fields["slice_of"], dtype=np.int32)
+            str(fields["kind"]), fields["slices"], fields["skip"], np.array(places, dtype=np.int64).astype(np.int32)
         )
 
     def save(self, path: str | Path) -> None:
@@ -140,9 +143,12 @@ class Slicing:
     @classmethod
     def load(cls, path: str | Path) -> Slicing:
         """The slicing that `save` wrote."""
-        with np.load(path, allow_pickle=False) as stored:
-            slices, skip = (int(number) for number in stored["shape"])
-            return cls.checked(str(stored["kind"]), slices, skip, stored["slice_of"])
+        try:
+            with np.load(path, allow_pickle=False) as stored:
+                kind, (slices, skip), places = str(stored["kind"]), stored["shape"].tolist(), stored["slice_of"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{path}: cannot be read as a slicing ({error})") from error
+        return cls.checked(kind, slices, skip, places)
 
     @classmethod
     def checked(cls, kind: str, slices: int, skip: int, slice_of: Slices32) -> Slicing:
@@ -150,6 +156,8 @@ class Slicing:
         if kind not in KINDS:
             raise InputError(f"unknown slicing {kind!r}; known: {', '.join(KINDS)}")
         _check(len(slice_of), slices, skip)
+        if slice_of.ndim != 1:
+            raise InputError(f"slice_of must be a flat list, not {slice_of.ndim}-dimensional")
         placed = slice_of[skip:]
         if (slice_of[:skip] != SKIPPED).any() or (len(placed) and (placed.min() < 0 or placed.max() >= slices)):
             raise InputError(f"a slicing puts tokens from {skip} on in slices 0 to {slices - 1}, and no others")
@@ -165,10 +173,16 @@ class Slicing:
         return hash((self.kind, self.slices, self.skip, self.vocab))
 
 
+def is_whole(value: object) -> bool:
+    """Whether a value is a whole number, and not true or false."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
 def _check(vocab: int, slices: int, skip: int) -> None:
-    if not isinstance(slices, int) or slices < 1:
-        raise InputError(f"slices must be a whole number of at least 1, not {slices!r}")
-    if not 0 <= skip <= vocab:
+    for name, value, least in (("vocab", vocab, 0), ("slices", slices, 1), ("skip", skip, 0)):
+        if not is_whole(value) or value < least:
+            raise InputError(f"{name} must be a whole number of at least {least}, not {value!r}")
+    if skip > vocab:
         raise InputError(f"skip must lie between 0 and the vocabulary's size {vocab:,}, not {skip!r}")
 
 

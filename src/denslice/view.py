@@ -68,7 +68,8 @@ class View:
         place = self.snapshot.find(id)
         if place is None:
             raise InputError(f"no document {id!r} in {self.snapshot.folder}")
-        return explain(*place, self._queries(encoded, settings)[0], self.encoder.token)
+        query, whole = self._queries(encoded, settings)[0], self._queries(encoded, settings, sliced=False)[0]
+        return explain(*place, query, whole, self.encoder.token)
 
     def docs(self) -> Iterator[Doc]:
         """Every document that can be found."""
@@ -137,12 +138,12 @@ class View:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             return list(pool.map(search, queries))
 
-    def _queries(self, encoded: Encoded, settings: Settings) -> list[QueryVectors]:
+    def _queries(self, encoded: Encoded, settings: Settings, sliced: bool = True) -> list[QueryVectors]:
         """Each query as search takes it, with the parts its mode asks for and λ in its dense vector."""
         mode = settings.mode or ("lexical" if encoded.dense is None else "hybrid")
         if mode != "lexical" and encoded.dense is None:
             raise InputError(f"mode {mode} needs dense vectors, and this index or query has none")
-        weights = self._weighted(encoded.lexical)
+        weights = self._weighted(encoded.lexical, sliced)
         if mode == "dense":
             weights = sp.csr_array(weights.shape, dtype=np.float32)
         lam = self.encoder.lam if settings.lam is None else settings.lam
@@ -153,15 +154,15 @@ class View:
         cuts = [slice(start, end) for start, end in pairwise(starts)]
         return [QueryVectors(keys[cut], data[cut], vector) for cut, vector in zip(cuts, vectors, strict=True)]
 
-    def _weighted(self, weights: sp.csr_array) -> sp.csr_array:
-        """Query weights with idf, if the encoder leaves it to us, and sliced, if the index slices queries."""
+    def _weighted(self, weights: sp.csr_array, sliced: bool) -> sp.csr_array:
+        """Query weights with idf, if the encoder leaves it to us; sliced, if that is asked and the index does so."""
         if self.snapshot.slicing is None:
             return sp.csr_array(weights.shape, dtype=np.float32)
         if self.encoder.uses_idf:
             frequencies = self.snapshot.document_frequencies(weights.indices)
             data = weights.data * idf(frequencies, self.snapshot.docs)
             weights = sp.csr_array((data, weights.indices, weights.indptr), weights.shape)
-        if self.snapshot.manifest.query == "sliced":
+        if sliced and self.snapshot.manifest.query == "sliced":
             weights, _ = split_by_slice(weights, self.snapshot.slicing)
         return weights
 

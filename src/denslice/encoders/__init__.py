@@ -6,12 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from denslice.encoders.bm25 import Bm25, Bm25Config
+from denslice.encoders.models import load_model, model_options
 from denslice.encoders.vectors import Vectors, VectorsConfig
-from denslice.errors import InputError
 from denslice.store.vocabulary import Words
 from denslice.vectors import Encoded
-
-NAMES = ("bm25", "vectors")
 
 
 class Encoder(Protocol):
@@ -35,16 +33,18 @@ class Encoder(Protocol):
 
 
 def checked_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The encoder's settings in full; an unknown encoder or setting is an InputError."""
+    """The encoder's settings in full; an unknown encoder or setting is an InputError. Other names are models."""
     if name == "bm25":
         return Bm25Config.from_json(dict(options)).to_json()
     if name == "vectors":
         return VectorsConfig.from_json(options).to_json()
-    raise InputError(f"unknown encoder {name!r}; known: {', '.join(NAMES)}")
+    return model_options(name, options)
 
 
 def load(name: str, options: Mapping[str, Any], words: Words, average_length: float | None = None) -> Encoder:
     """The encoder over this vocabulary; `average_length` is the collection's, for encoders that weigh by length."""
     if name == "bm25":
         return Bm25(Bm25Config.from_json(dict(options)), words, average_length)
-    return Vectors(VectorsConfig.from_json(options), words)
+    if name == "vectors":
+        return Vectors(VectorsConfig.from_json(options), words)
+    return load_model(options)

@@ -109,7 +109,7 @@ def _add_lists(lists, starts, maxima, rows, values, weights, unit, sums):
         at = lists[j]
         if at >= 0:
             touched = True
-            step = np.uint32(np.ceil(weights[j] * half(maxima[at]) * unit / LEVELS))
+            step = np.uint32(np.ceil(np.float64(weights[j]) * half(maxima[at]) * unit / LEVELS))
             for p in range(starts[at], min(np.int64(starts[at + 1]), len(rows))):
                 sums[rows[p]] += step * np.uint32(values[p])
     return touched

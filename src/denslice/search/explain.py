@@ -12,11 +12,17 @@ from denslice.search.retrieve import QueryVectors
 from denslice.store.segment import Segment
 
 
-def explain(segment: Segment, row: int, query: QueryVectors, token: Callable[[int], str]) -> Explanation:
-    """The document's score, term by term, largest contribution first."""
+def explain(
+    segment: Segment, row: int, query: QueryVectors, whole: QueryVectors, token: Callable[[int], str]
+) -> Explanation:
+    """The document's score, term by term, largest contribution first. `whole` is the query before any slicing."""
     one = np.array([row])
-    terms = _shared(query, segment.kept.of(one), token)
-    lost = _shared(query, segment.lost.of(one), token)
+    kept, dropped = segment.kept.of(one), segment.lost.of(one)
+    terms = _shared(query, kept, token)
+    unasked = ~np.isin(whole.keys, query.keys)
+    lost = _shared(whole, dropped, token) + _shared(
+        QueryVectors(whole.keys[unasked], whole.weights[unasked]), kept, token
+    )
     lexical = sum(term.contribution for term in terms)
     dense = 0.0
     if query.dense is not None and segment.dense is not None:

@@ -1,6 +1,6 @@
 """Retrieve and rerank: candidates from postings, exact scores from rows (paper section 3.1), dense scores added.
 
-With θ at or below every query weight the result is exact: everything the rounding of postings could hide is
+With θ below every query weight the result is exact: everything the rounding of postings could hide is
 rescored. A larger θ leaves light weights out of stage one, and the best `candidates` are rescored.
 """
 

@@ -1,0 +1,86 @@
+"""ModelConfig: what a transformer model makes of a text. No torch here, so that settings can be checked without it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from denslice.errors import InputError
+
+LEXICAL = ("none", "splade", "unicoil")
+DENSE = ("none", "cls", "mean")
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """A model's heads and limits: a lexical head, a dense one, or both on one backbone (joint).
+
+    `dimensions` is the width of the dense vector: None is the backbone's own, a number a linear projection to it.
+    `head_width` makes uniCOIL's head Linear–GELU–Linear of that width instead of one Linear. `lam` weighs the dense
+    score (paper eq. 9). The lengths are in tokens, special ones included; the prompts are put before every text.
+    """
+
+    lexical: str = "none"
+    dense: str = "none"
+    dimensions: int | None = None
+    normalise: bool = False
+    lam: float = 1.0
+    max_length: int = 256
+    query_length: int = 64
+    head_width: int | None = None
+    query_prompt: str = ""
+    doc_prompt: str = ""
+
+    def __post_init__(self) -> None:
+        _check_choice("lexical", self.lexical, LEXICAL)
+        _check_choice("dense", self.dense, DENSE)
+        if self.lexical == self.dense == "none":
+            raise InputError("a model needs a lexical head, a dense one or both; lexical and dense are none")
+        if self.dense == "none" and (self.dimensions is not None or self.normalise):
+            raise InputError("dimensions and normalise shape the dense vector, and dense is none")
+        if self.lexical != "unicoil" and self.head_width is not None:
+            raise InputError(f"head_width belongs to uniCOIL's head, and lexical is {self.lexical}")
+        self._check_types()
+
+    def to_json(self) -> dict[str, Any]:
+        """The settings as a JSON object."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, settings: Mapping[str, Any]) -> ModelConfig:
+        """The settings that `to_json` gave; keys left out keep their defaults."""
+        names = [field.name for field in fields(cls)]
+        unknown = sorted(set(settings) - set(names))
+        if unknown:
+            raise InputError(f"a model has no setting {', '.join(unknown)}; it has {', '.join(names)}")
+        return cls(**settings)
+
+    def _check_types(self) -> None:
+        for name in ("dimensions", "head_width"):
+            if getattr(self, name) is not None:
+                _check_count(name, getattr(self, name), 1)
+        for name in ("max_length", "query_length"):
+            _check_count(name, getattr(self, name), 3)  # one token between [CLS] and [SEP]
+        for name in ("query_prompt", "doc_prompt"):
+            if not isinstance(getattr(self, name), str):
+                raise InputError(f"{name} is {getattr(self, name)!r}, expected a string")
+        if not isinstance(self.normalise, bool):
+            raise InputError(f"normalise is {self.normalise!r}, expected true or false")
+        if not _is_number(self.lam) or self.lam < 0:
+            raise InputError(f"lam is {self.lam!r}, expected a number of 0 or more")
+
+
+def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise InputError(f"{name} is {value!r}, expected one of {', '.join(choices)}")
+
+
+def _check_count(name: str, value: object, least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise InputError(f"{name} is {value!r}, expected a whole number of at least {least}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -1,0 +1,149 @@
+"""What a model folder holds: which layout it has, the configuration it implies, and the weights of its heads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file
+from torch import Tensor
+
+from denslice.encoders.model_config import ModelConfig
+from denslice.errors import InputError
+
+CONFIG = "denslice.json"
+HEADS = "heads.safetensors"
+MODULES = "modules.json"
+WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
+TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
+DOWNLOADED = ["*.json", "*.txt", "*.md", "*.model", "*.safetensors"]
+NOT_DOWNLOADED = ["onnx/*", "openvino/*", "*checkpoint*"]
+TOKEN_HEAD = {"tok_proj.weight": "token_head.weight", "tok_proj.bias": "token_head.bias"}
+
+
+@dataclass(frozen=True)
+class ModelFolder:
+    """A model on disk. `config` is None for a plain Hugging Face model, which does not say what its heads are."""
+
+    body: Path  # the folder of the backbone and the tokenizer
+    config: ModelConfig | None = None
+    heads: Mapping[str, Tensor] = field(default_factory=dict)
+
+
+def local_folder(path_or_hub_id: str | Path) -> Path:
+    """The folder itself, or where the hub's model of that name lies on this machine, downloaded if need be."""
+    folder = Path(path_or_hub_id).expanduser()
+    if folder.is_dir():
+        return folder
+    name = str(path_or_hub_id)
+    if folder.exists():
+        raise InputError(f"{name} is a file; a model is a folder")
+    if folder.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1:
+        raise InputError(f"no model folder {name}")
+    return _from_hub(name)
+
+
+def read_own(folder: Path) -> ModelFolder:
+    """A folder that denslice wrote."""
+    config = ModelConfig.from_json(read_json(folder / CONFIG))
+    has_heads = config.lexical == "unicoil" or config.dimensions is not None
+    return ModelFolder(folder, config, load_weights(folder / HEADS) if has_heads else {})
+
+
+def read_plain(folder: Path) -> ModelFolder:
+    """A Hugging Face folder: a published uniCOIL, told by its `tok_proj`, or a plain backbone."""
+    heads = _token_projection(folder)
+    published = ModelConfig(lexical="unicoil", max_length=512, query_length=128)
+    return ModelFolder(folder, published if heads else None, heads)
+
+
+def check_files(body: Path) -> None:
+    """An InputError that names what is missing of a backbone and its tokenizer."""
+    _check_one_of(body, ("config.json",), "the model's configuration")
+    _check_one_of(body, WEIGHTS, "the model's weights")
+    check_tokenizer_files(body)
+
+
+def check_tokenizer_files(body: Path) -> None:
+    """An InputError where the folder has no tokenizer."""
+    _check_one_of(body, TOKENIZERS, "the tokenizer")
+
+
+def read_json(path: Path) -> Any:
+    """The JSON value in a file; a missing or broken one is an InputError that names it."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"the model folder {path.parent} has no {path.name}") from None
+    except (ValueError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not JSON: {error}") from None
+
+
+def load_weights(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors or a PyTorch file, never unpickling anything but tensors."""
+    if not path.is_file():
+        raise InputError(f"the model folder {path.parent} has no {path.name}")
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        weights: dict[str, Tensor] = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        return weights
+    except (SafetensorError, RuntimeError, ValueError, EOFError, OSError) as error:
+        raise InputError(f"cannot read the weights in {path}: {error}") from None
+
+
+def _from_hub(name: str) -> Path:
+    from huggingface_hub import is_offline_mode
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        return _downloaded(name)
+    except HFValidationError:
+        raise InputError(f"no model folder {name}, and the Hugging Face hub can have no such name") from None
+    except OSError as error:
+        if is_offline_mode():
+            raise InputError(
+                f"no model folder {name}; as a name on the Hugging Face hub it is not in this machine's cache, and "
+                "HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE forbids downloading it"
+            ) from None
+        reason = str(error).strip().partition("\n")[0]
+        raise InputError(f"no model folder {name}, and the Hugging Face hub did not give it: {reason}") from None
+
+
+def _downloaded(name: str) -> Path:
+    """The model's files in the hub's cache; PyTorch's own weight format only where there is no other."""
+    from huggingface_hub import snapshot_download
+
+    folder = Path(snapshot_download(name, allow_patterns=DOWNLOADED, ignore_patterns=NOT_DOWNLOADED))
+    if not any(folder.rglob("*.safetensors")):
+        snapshot_download(name, allow_patterns=["*pytorch_model*"], ignore_patterns=NOT_DOWNLOADED)
+    return folder
+
+
+def _check_one_of(folder: Path, names: tuple[str, ...], what: str) -> None:
+    if not any((folder / name).is_file() for name in names):
+        rest = f" (nor {', '.join(names[1:])})" if names[1:] else ""
+        raise InputError(f"the model folder {folder} has no {names[0]}{rest}: {what}")
+
+
+def _token_projection(folder: Path) -> dict[str, Tensor]:
+    """The weights called `tok_proj` among the backbone's, by our names."""
+    safe, pickled = folder / "model.safetensors", folder / "pytorch_model.bin"
+    if safe.is_file():
+        return _some_safe(safe)
+    weights = load_weights(pickled) if pickled.is_file() else {}
+    return {ours: weights[theirs] for theirs, ours in TOKEN_HEAD.items() if theirs in weights}
+
+
+def _some_safe(path: Path) -> dict[str, Tensor]:
+    try:
+        with safe_open(path, framework="pt") as weights:
+            there = set(weights.keys())
+            return {ours: weights.get_tensor(theirs) for theirs, ours in TOKEN_HEAD.items() if theirs in there}
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"cannot read the weights in {path}: {error}") from None

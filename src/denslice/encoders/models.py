@@ -1,0 +1,63 @@
+"""Transformer models as an index's encoder: found by folder or hub id, loaded once, told apart by their contents."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from denslice.errors import InputError
+
+if TYPE_CHECKING:
+    from denslice.encoders.transformer import TransformerEncoder
+
+BERT_VOCABULARY, BERT_UNUSED = 30_522, 570  # the paper leaves out BERT's first 570 tokens: the rest are 768 · 39
+WEIGHTS = ("*.safetensors", "*.bin", "denslice.json", "modules.json")
+
+
+def model_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What an index remembers of a model: its place, its vocabulary, how many tokens to skip, and a fingerprint."""
+    if options:
+        raise InputError(f"a model has no setting {', '.join(sorted(options))}; its folder holds them all")
+    place = _place(name)
+    encoder = _loaded(place)
+    skip = BERT_UNUSED if encoder.vocab == BERT_VOCABULARY else 0
+    return {"model": place, "vocab": encoder.vocab, "skip": skip, "fingerprint": _fingerprint(place)}
+
+
+def load_model(options: Mapping[str, Any]) -> TransformerEncoder:
+    """The model an index was made with; InputError if another one has taken its place."""
+    place = str(options["model"])
+    if options["fingerprint"] != _fingerprint(place):
+        raise InputError(f"{place}: is not the model this index was made with; put it back or make a new index")
+    return _loaded(place)
+
+
+def _place(name: str) -> str:
+    if Path(name).is_dir():
+        return str(Path(name).resolve())
+    if "/" in name and not Path(name).is_absolute() and not name.startswith("."):
+        return name  # a hub id
+    raise InputError(f"unknown encoder {name!r}: it is neither bm25 nor vectors, nor a model's folder or hub id")
+
+
+@cache
+def _loaded(place: str) -> TransformerEncoder:
+    from denslice.encoders.transformer import TransformerEncoder
+
+    return TransformerEncoder.load(place)
+
+
+@cache
+def _fingerprint(place: str) -> str | None:
+    """A digest of a folder's weights and settings; None for a hub id, which names its own contents."""
+    if not Path(place).is_dir():
+        return None
+    digest = hashlib.sha256()
+    for path in sorted(file for pattern in WEIGHTS for file in Path(place).glob(pattern)):
+        digest.update(path.name.encode())
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()

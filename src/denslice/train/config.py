@@ -1,0 +1,268 @@
+"""What a training run is told: frozen sections filled from TOML, and written back as TOML beside every checkpoint.
+
+Paths are taken as on a command line: relative to the current folder, wherever the config file lies.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from denslice.encoders.model_config import ModelConfig
+from denslice.errors import InputError
+from denslice.lines import read_text
+
+Section = TypeVar("Section")
+SETTINGS = "config.toml"  # the resolved config's name beside a checkpoint
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Where examples come from: a BEIR `folder`, or MS MARCO `triples` of texts, or of ids with two more files."""
+
+    folder: str | None = None
+    split: str = "train"
+    triples: str | None = None
+    collection: str | None = None  # what the ids of the triples stand for
+    queries: str | None = None
+    negatives: int = 1  # hard negatives beside each positive
+    negatives_from: str = "bm25"  # "bm25", "model", or a file that an earlier run mined
+    depth: int = 30  # hard negatives are drawn from so many best documents
+    teacher: str | None = None  # a file of `query document score` lines
+
+
+@dataclass(frozen=True)
+class OptimizerConfig:
+    """How the weights move. `body_lr` 0 freezes the backbone; left out, it learns as fast as the heads."""
+
+    steps: int = 100_000
+    batch: int = 96  # queries whose passages are each other's negatives, over all GPUs
+    accumulate: int = 1  # such batches in one step
+    lr: float = 7e-6
+    body_lr: float | None = None
+    schedule: Literal["linear", "cosine", "constant"] = "linear"
+    warmup_steps: int = 0
+    weight_decay: float = 0.0
+    clip: float = 1.0
+    precision: Literal["auto", "bf16", "fp32"] = "auto"  # auto: bf16 on a GPU, fp32 on a CPU
+
+
+@dataclass(frozen=True)
+class LossConfig:
+    """What is added to the softmax loss on the searched score, and the temperature scores are divided by."""
+
+    temperature: float = 1.0
+    lexical: float = 0.0  # weight of the lexical part's own loss
+    dense: float = 0.0
+    flops_queries: float = 0.0
+    flops_docs: float = 0.0
+    flops_steps: int = 0  # the regulariser grows to full strength over so many steps
+    distill: float = 0.0
+    distill_temperature: float = 1.0
+    teacher: str | None = None  # a model folder that scores every pair of the batch
+
+
+@dataclass(frozen=True)
+class WarmupConfig:
+    """Masked-language warm-up of a new SPLADE head, and what its weights are brought to afterwards."""
+
+    steps: int = 0
+    batch: int = 96  # passages
+    lr: float = 5e-4
+    body_lr: float = 0.0
+    mask: float = 0.15
+    active: int | None = None  # tokens of a passage that shall have a weight; None leaves the head as it is
+    score: float | None = None  # what a query and its positive shall score on average
+
+
+@dataclass(frozen=True)
+class EvaluationConfig:
+    """What is measured. Without `folder` or `collection`, queries and qrels, the training folder is taken."""
+
+    folder: str | None = None
+    collection: str | None = None
+    queries: str | None = None
+    qrels: str | None = None
+    split: str = "dev"
+    every: int = 0  # steps; 0 is never
+    final: tuple[str, ...] = ()  # splits measured at the end with every slicing
+    slices: tuple[int, ...] = (768, 256, 128)
+    skip: int = 570
+    tokens: int = 32_768  # encoded at once, padding included
+    limit: int | None = None  # queries of each split
+    docs: int | None = None  # documents beside the relevant ones; fewer are quicker, and easier
+
+
+@dataclass(frozen=True)
+class OutputConfig:
+    """Where everything is written, and how often."""
+
+    folder: str = "runs/model"
+    log_every: int = 50
+    checkpoint_every: int = 1000
+    keep: int = 2
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """A whole training run."""
+
+    model: ModelConfig
+    backbone: str = "bert-base-uncased"
+    seed: int = 0
+    device: Literal["auto", "cpu"] = "auto"
+    data: DataConfig = field(default_factory=DataConfig)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    loss: LossConfig = field(default_factory=LossConfig)
+    warmup: WarmupConfig = field(default_factory=WarmupConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    output: OutputConfig = field(default_factory=OutputConfig)
+
+    def __post_init__(self) -> None:
+        for name, least in _LEAST.items():
+            section, _, key = name.partition(".")
+            value = getattr(getattr(self, section), key)
+            if value is not None and not (least <= value < math.inf):
+                raise InputError(f"{name} is {value}, expected at least {least}")
+        if not 0 < self.loss.temperature < math.inf or not 0 < self.loss.distill_temperature < math.inf:
+            raise InputError("loss.temperature and loss.distill_temperature must be above 0")
+        if bool(self.data.folder) == bool(self.data.triples):
+            raise InputError("name the training data: either data.folder (BEIR) or data.triples (MS MARCO)")
+        if self.data.triples and self.data.negatives != 1:
+            raise InputError(f"data.negatives is {self.data.negatives}, but a line of triples holds 1")
+        if bool(self.data.collection) != bool(self.data.queries):
+            raise InputError("triples of ids need both data.collection and data.queries")
+
+    def to_toml(self) -> str:
+        """The config in full as TOML; what is None is left out, as TOML has no word for it."""
+        sections = [(f.name, getattr(self, f.name)) for f in fields(self) if is_dataclass(getattr(self, f.name))]
+        lines = _entries({f.name: getattr(self, f.name) for f in fields(self)})
+        for name, section in sections:
+            lines += ["", f"[{name}]", *_entries({f.name: getattr(section, f.name) for f in fields(section)})]
+        return "\n".join(lines) + "\n"
+
+
+OPTIONS = {  # the command line's options that stand for a key
+    "data": "data.folder",
+    "negatives": "data.negatives_from",
+    "backbone": "backbone",
+    "out": "output.folder",
+    "steps": "optimizer.steps",
+    "warmup_steps": "warmup.steps",
+    "batch": "optimizer.batch",
+    "limit": "evaluation.limit",
+    "docs": "evaluation.docs",
+    "seed": "seed",
+    "device": "device",
+}
+_LEAST = {
+    "optimizer.steps": 1,
+    "optimizer.batch": 1,
+    "optimizer.accumulate": 1,
+    "optimizer.lr": 0,
+    "optimizer.body_lr": 0,
+    "optimizer.warmup_steps": 0,
+    "optimizer.weight_decay": 0,
+    "optimizer.clip": 0,
+    "data.negatives": 0,
+    "data.depth": 1,
+    "loss.lexical": 0,
+    "loss.dense": 0,
+    "loss.flops_queries": 0,
+    "loss.flops_docs": 0,
+    "loss.distill": 0,
+    "warmup.steps": 0,
+    "warmup.batch": 1,
+    "warmup.lr": 0,
+    "warmup.body_lr": 0,
+    "warmup.mask": 0,
+    "warmup.active": 1,
+    "warmup.score": 0,
+    "evaluation.every": 0,
+    "evaluation.tokens": 1,
+    "evaluation.limit": 1,
+    "evaluation.docs": 0,
+    "evaluation.skip": 0,
+    "output.log_every": 1,
+    "output.checkpoint_every": 1,
+    "output.keep": 1,
+}
+
+
+def read_config(path: str | Path, **options: Any) -> TrainConfig:
+    """The config in a TOML file, with command-line options in place of its keys."""
+    path = Path(path)
+    try:
+        table = tomllib.loads(read_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: broken TOML: {error}") from None
+    for option, value in options.items():
+        if value is not None:
+            _put(table, OPTIONS[option], value)
+    try:
+        return _filled(TrainConfig, table, "")
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def _put(table: dict[str, Any], name: str, value: Any) -> None:
+    section, _, key = name.rpartition(".")
+    inner = table.setdefault(section, {}) if section else table
+    if isinstance(inner, dict):  # anything else is refused when the table is read
+        inner[key] = value
+
+
+def _filled(kind: type[Section], table: Mapping[str, Any], place: str) -> Section:
+    """The dataclass with the table's values; keys it does not have, and values of other types, are errors."""
+    types_of = get_type_hints(kind)
+    for key in table:
+        if key not in types_of:
+            raise InputError(f"unknown key {place + key!r}; known here: {', '.join(types_of)}")
+    if "model" in types_of and "model" not in table:
+        raise InputError("no section [model]; it says which heads the model has: lexical, dense or both")
+    return kind(**{key: _value(value, types_of[key], place + key) for key, value in table.items()})
+
+
+def _value(value: Any, wanted: Any, name: str) -> Any:
+    if is_dataclass(wanted) and isinstance(wanted, type):
+        if not isinstance(value, dict):
+            raise InputError(f"{name} is {value!r}, expected a section [{name}]")
+        return _filled(wanted, value, f"{name}.")
+    for kind in get_args(wanted) if get_origin(wanted) in (Union, types.UnionType) else (wanted,):
+        if (fitting := _as(value, kind)) is not None:
+            return fitting
+    raise InputError(f"{name} is {value!r}, expected {_told(wanted)}")
+
+
+def _as(value: Any, kind: Any) -> Any:
+    """The value as this type, or None if it is of another."""
+    if get_origin(kind) is Literal:
+        return value if value in get_args(kind) else None
+    if get_origin(kind) is tuple:
+        member = get_args(kind)[0]
+        fits = isinstance(value, list) and all(type(one) is member for one in value)
+        return tuple(value) if fits else None
+    if kind is float and type(value) is int:
+        return float(value)
+    return value if type(value) is kind else None
+
+
+def _told(wanted: Any) -> str:
+    if get_origin(wanted) is Literal:
+        return " or ".join(repr(choice) for choice in get_args(wanted))
+    names = {int: "a whole number", float: "a number", str: "a string", bool: "true or false"}
+    if get_origin(wanted) is tuple:
+        return f"a list, of {names[get_args(wanted)[0]].removeprefix('a ')}s"
+    kinds = [kind for kind in get_args(wanted) or (wanted,) if kind is not type(None)]
+    return " or ".join(names[kind] for kind in kinds)
+
+
+def _entries(values: Mapping[str, Any]) -> list[str]:
+    plain = {name: value for name, value in values.items() if value is not None and not is_dataclass(value)}
+    return [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in plain.items()]

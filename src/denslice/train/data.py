@@ -1,0 +1,239 @@
+"""Training examples as batches of token ids: from a BEIR folder, or from triples in MS MARCO's TSV.
+
+The order is a function of the seed and the position alone, so a run that resumes sees what it would have seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from denslice.corpus import read_docs, read_queries
+from denslice.encoders.model_config import ModelConfig
+from denslice.errors import InputError
+from denslice.lines import located, read_lines
+from denslice.runs import read_qrels
+from denslice.train.tokens import TokenIds, Tokens, tokenised
+
+Rows = npt.NDArray[np.int64]
+UNKNOWN = float("nan")  # where the teacher gave no score
+
+
+@dataclass(frozen=True)
+class Batch:
+    """B queries and their P passages: each query's positive, then its hard negatives, query after query."""
+
+    queries: Sequence[Sequence[int] | TokenIds]
+    passages: Sequence[Sequence[int] | TokenIds]
+    relevant: npt.NDArray[np.bool_]  # (B, P) other passages known to be relevant to the query
+    teacher: npt.NDArray[np.float32] | None = None  # (B, P) a teacher's scores, NaN where there are none
+
+    def share(self, process: int, processes: int) -> Batch:
+        """The texts that one of several processes encodes; the marks stay those of the whole batch."""
+        queries, passages = len(self.queries) // processes, len(self.passages) // processes
+        mine = slice(process * queries, (process + 1) * queries)
+        theirs = slice(process * passages, (process + 1) * passages)
+        return Batch(self.queries[mine], self.passages[theirs], self.relevant, self.teacher)
+
+
+class Examples(Protocol):
+    """What the loop asks of training data."""
+
+    def batches(self, start: int, size: int) -> Iterator[Batch]:
+        """Batches without end, as they come after the first `start` examples."""
+        ...
+
+    def texts(self) -> Iterable[Sequence[int] | TokenIds]:
+        """Token ids of passages, for the masked-language warm-up."""
+        ...
+
+
+# --- a collection with its queries and judgements
+
+
+class Source(NamedTuple):
+    """The three files of a collection, or its folder in place of the first two."""
+
+    docs: Path
+    queries: Path
+    qrels: Path
+
+    @classmethod
+    def of_folder(cls, folder: Path, split: str) -> Source:
+        """One split of a BEIR folder."""
+        qrels = folder / "qrels" / f"{split}.tsv"
+        if folder.is_dir() and not qrels.exists():
+            raise InputError(f"{qrels}: no such file; the folder has no split {split!r}")
+        return cls(folder, folder, qrels)
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Documents and judged queries as token ids. Rows stand for ids."""
+
+    doc_ids: list[str]
+    docs: Tokens
+    query_ids: list[str]
+    queries: Tokens
+    relevant: list[dict[int, int]]  # of each query the grade of every relevant row
+
+
+class Reader:
+    """Reads collections for one model. Documents that several splits share are read and tokenised once."""
+
+    def __init__(self, tokenizer: Any, config: ModelConfig) -> None:
+        self._tokenizer = tokenizer
+        self._config = config
+        self._docs: dict[Path, tuple[list[str], Tokens]] = {}
+
+    def collection(self, source: Source, limit: int | None = None, few: int | None = None) -> Collection:
+        """The documents, and the first `limit` queries that have a relevant one.
+
+        With `few`, only these queries' relevant documents and so many of the others: a quick, easier collection.
+        """
+        names, docs = self._read_docs(source.docs)
+        grades = _positive_grades(source.qrels, set(names))
+        queries = list(islice((query for query in read_queries(source.queries) if query.id in grades), limit))
+        if not queries:
+            raise InputError(f"{source.qrels}: none of the queries in {source.queries} has a relevant document")
+        if few is not None:
+            kept = _fewer(names, {doc for query in queries for doc in grades[query.id]}, few)
+            names, docs = [names[row] for row in kept], docs.only(kept)
+        rows = {name: row for row, name in enumerate(names)}
+        texts = (self._config.query_prompt + query.text for query in queries)
+        return Collection(
+            names,
+            docs,
+            [query.id for query in queries],
+            tokenised(self._tokenizer, texts, self._config.query_length),
+            [{rows[doc]: grade for doc, grade in grades[query.id].items()} for query in queries],
+        )
+
+    def _read_docs(self, path: Path) -> tuple[list[str], Tokens]:
+        if path not in self._docs:
+            docs = list(read_docs([path]))
+            texts = (self._config.doc_prompt + doc.contents for doc in docs)
+            found = tokenised(self._tokenizer, texts, self._config.max_length)
+            self._docs[path] = ([doc.id for doc in docs], found)
+        return self._docs[path]
+
+
+def _positive_grades(path: Path, docs: set[str]) -> dict[str, dict[str, int]]:
+    """The grades above 0, of queries that have one."""
+    qrels = read_qrels(path)
+    found = {query: {doc: grade for doc, grade in grades.items() if grade > 0} for query, grades in qrels.items()}
+    for doc in (doc for grades in found.values() for doc in grades):
+        if doc not in docs:
+            raise InputError(f"{path}: document {doc!r} is not in the collection")
+    return {query: grades for query, grades in found.items() if grades}
+
+
+def _fewer(names: list[str], relevant: set[str], others: int) -> list[int]:
+    """The rows of the relevant documents and of the first others."""
+    extra = set(islice((name for name in names if name not in relevant), others))
+    return [row for row, name in enumerate(names) if name in relevant or name in extra]
+
+
+# --- examples of a BEIR folder
+
+
+class Pairs:
+    """Examples of a collection: in each round every query comes once, with one of its relevant documents."""
+
+    def __init__(
+        self,
+        collection: Collection,
+        hard: Sequence[Sequence[int]],
+        negatives: int,
+        seed: int,
+        teacher: dict[tuple[str, str], float] | None = None,
+    ) -> None:
+        self._collection = collection
+        self._hard = hard  # per query the rows that hard negatives are drawn from
+        self._negatives = negatives
+        self._seed = seed
+        self._teacher = teacher
+
+    def texts(self) -> Iterable[TokenIds]:
+        """Every document of the collection."""
+        return (self._collection.docs[row] for row in range(len(self._collection.docs)))
+
+    def batches(self, start: int, size: int) -> Iterator[Batch]:
+        """Batches without end, as they come after the first `start` examples."""
+        while True:
+            yield self._batch(start, size)
+            start += size
+
+    def _batch(self, start: int, size: int) -> Batch:
+        draw = np.random.default_rng((self._seed, 1, start))
+        queries = [self._query_at(position) for position in range(start, start + size)]
+        passages = [row for query in queries for row in self._passages(query, draw)]
+        found = self._collection
+        return Batch(
+            [found.queries[query] for query in queries],
+            [found.docs[row] for row in passages],
+            self._marks(queries, np.array(passages)),
+            self._taught(queries, passages),
+        )
+
+    def _query_at(self, position: int) -> int:
+        rounds, at = divmod(position, len(self._collection.query_ids))
+        return int(_order(self._seed, rounds, len(self._collection.query_ids))[at])
+
+    def _passages(self, query: int, draw: np.random.Generator) -> list[int]:
+        relevant, hard = list(self._collection.relevant[query]), self._hard[query]
+        positive = relevant[draw.integers(len(relevant))]
+        count = min(self._negatives, len(hard))
+        drawn = [hard[at] for at in draw.choice(len(hard), count, replace=False)] if count else []
+        while len(drawn) < self._negatives:  # a query with few hard negatives gets any others
+            row = int(draw.integers(len(self._collection.docs)))
+            if row not in relevant or len(relevant) == len(self._collection.docs):
+                drawn.append(row)
+        return [positive, *drawn]
+
+    def _marks(self, queries: list[int], passages: Rows) -> npt.NDArray[np.bool_]:
+        marks = np.array([np.isin(passages, list(self._collection.relevant[query])) for query in queries])  # (B, P)
+        marks[np.arange(len(queries)), np.arange(len(queries)) * (1 + self._negatives)] = False  # its own positive
+        return marks
+
+    def _taught(self, queries: list[int], passages: list[int]) -> npt.NDArray[np.float32] | None:
+        if self._teacher is None:
+            return None
+        ids = self._collection.doc_ids
+        names = [self._collection.query_ids[query] for query in queries]
+        rows = [[self._teacher.get((name, ids[row]), UNKNOWN) for row in passages] for name in names]
+        return np.array(rows, dtype=np.float32)
+
+
+def read_teacher(path: Path) -> dict[tuple[str, str], float]:
+    """A teacher's scores by query and document, of lines `query document score` with tabs or spaces between."""
+    scores: dict[tuple[str, str], float] = {}
+    for number, line in read_lines(path):
+        fields = line.split("\t") if "\t" in line else line.split()
+        if len(fields) != 3:
+            raise located(path, number, f"{len(fields)} columns, expected `query document score`")
+        scores[fields[0], fields[1]] = number_in(path, number, fields[2])
+    if not scores:
+        raise InputError(f"{path}: has no scores")
+    return scores
+
+
+def number_in(path: Path, number: int, text: str) -> float:
+    """The score that a column of a line holds."""
+    try:
+        return float(text)
+    except ValueError:
+        raise located(path, number, f"score {text!r} is not a number") from None
+
+
+@lru_cache(maxsize=2)
+def _order(seed: int, rounds: int, queries: int) -> Rows:
+    """The order of the queries in one round."""
+    return np.random.default_rng((seed, 0, rounds)).permutation(queries)

@@ -1,0 +1,104 @@
+"""What training makes small: a softmax loss on the score that is searched with, and what may stand beside it.
+
+A batch has B queries and P = B · (1 + negatives) passages: each query's positive, then its hard negatives.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from denslice.train.config import LossConfig
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """What the model makes of some texts; a model without a part has None there."""
+
+    lexical: Tensor | None  # (n, V) weights ≥ 0
+    dense: Tensor | None  # (n, D)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Every query against every passage, each (B, P): the parts a model has, and the score it is searched with."""
+
+    lexical: Tensor | None
+    dense: Tensor | None
+    searched: Tensor
+
+
+def score(queries: Vectors, passages: Vectors, lam: float) -> Scores:
+    """Inner products, and for a joint model their sum: lexical + λ · dense (paper section 5.3 and equation 9)."""
+    lexical = _products(queries.lexical, passages.lexical)
+    dense = _products(queries.dense, passages.dense)
+    if lexical is not None and dense is not None:
+        return Scores(lexical, dense, lexical + lam * dense)
+    only = lexical if lexical is not None else dense
+    if only is None:
+        raise ValueError("the model gives neither lexical nor dense vectors")
+    return Scores(lexical, dense, only)
+
+
+def losses(
+    queries: Vectors,
+    passages: Vectors,
+    relevant: Tensor,
+    teacher: Tensor | None,
+    config: LossConfig,
+    lam: float,
+    step: int,
+) -> dict[str, Tensor]:
+    """Each part of the loss, already weighted, so that they sum to what is differentiated."""
+    scores = score(queries, passages, lam)
+    heat = config.temperature
+    parts = {"softmax": softmax_loss(scores.searched / heat, relevant)}
+    if config.lexical and scores.lexical is not None:
+        parts["lexical"] = config.lexical * softmax_loss(scores.lexical / heat, relevant)
+    if config.dense and scores.dense is not None:
+        parts["dense"] = config.dense * softmax_loss(lam * scores.dense / heat, relevant)
+    if config.distill and teacher is not None:
+        parts["distill"] = config.distill * distill_loss(scores.searched / heat, teacher, config.distill_temperature)
+    grown = min(1.0, (step + 1) / config.flops_steps) ** 2 if config.flops_steps else 1.0  # as in SPLADE
+    if config.flops_queries and queries.lexical is not None:
+        parts["flops_queries"] = config.flops_queries * grown * flops(queries.lexical)
+    if config.flops_docs and passages.lexical is not None:
+        parts["flops_docs"] = config.flops_docs * grown * flops(passages.lexical)
+    return parts
+
+
+def softmax_loss(scores: Tensor, relevant: Tensor) -> Tensor:
+    """Mean of -log softmax at each query's positive, over the passages of the whole batch.
+
+    `relevant` (B, P) marks other passages known to be relevant to the query: they are left out of its sum.
+    """
+    queries, passages = scores.shape
+    targets = torch.arange(queries, device=scores.device) * (passages // queries)  # (B,)
+    return functional.cross_entropy(scores.masked_fill(relevant, -torch.inf), targets)
+
+
+def distill_loss(scores: Tensor, teacher: Tensor, temperature: float) -> Tensor:
+    """Mean divergence of the model's softmax from the teacher's, over the passages the teacher scored (not NaN)."""
+    known = ~teacher.isnan()  # (B, P)
+    taught = known.sum(1) > 1  # one passage alone teaches nothing
+    if not taught.any():
+        return scores.sum() * 0.0
+    away = torch.finfo(scores.dtype).min  # finite, as 0 · -inf is no number
+    wanted = (teacher / temperature).masked_fill(~known, away).log_softmax(1)  # (B, P)
+    given = (scores / temperature).masked_fill(~known, away).log_softmax(1)  # (B, P)
+    divergence = (wanted.exp() * (wanted - given)).masked_fill(~known, 0.0).sum(1)  # (B,)
+    return divergence[taught].mean() * temperature**2
+
+
+def flops(weights: Tensor) -> Tensor:
+    """SPLADE's regulariser: the sum over tokens of the squared mean weight, which a search costs on average."""
+    return weights.mean(0).square().sum()
+
+
+def _products(queries: Tensor | None, passages: Tensor | None) -> Tensor | None:
+    if queries is None or passages is None:
+        return None
+    return queries.float() @ passages.float().T  # (B, P)

@@ -1,0 +1,116 @@
+"""Hard negatives: documents that BM25, or the model as it stands, ranks high for a query and nobody judged relevant.
+
+They are mined once and kept in a file, which other runs on the same collection can name.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from denslice.corpus import read_docs, read_queries
+from denslice.encoders.model import BiEncoder
+from denslice.errors import InputError
+from denslice.index import Index
+from denslice.lines import json_object, located, read_lines
+from denslice.train.config import TrainConfig
+from denslice.train.data import Collection
+from denslice.train.evaluate import NOT_FOUND, Searcher, views
+
+MINED_BY = ("bm25", "model")
+
+
+def hard_negatives(config: TrainConfig, collection: Collection, model: BiEncoder, mine: bool) -> list[list[int]]:
+    """Of each query the rows that hard negatives are drawn from, best first.
+
+    Mined where no file of an earlier run has them; with several processes only one may `mine`, before the others.
+    """
+    if config.data.negatives == 0:
+        return [[] for _ in collection.query_ids]
+    if config.data.negatives_from not in MINED_BY:
+        return read_negatives(Path(config.data.negatives_from), collection)
+    path = Path(config.output.folder) / f"negatives-{config.data.negatives_from}.jsonl.gz"
+    if mine and _settings_in(path) != _settings(config):
+        found = (
+            _by_bm25(config, collection)
+            if config.data.negatives_from == "bm25"
+            else _by_model(config, collection, model)
+        )
+        write_negatives(path, _settings(config), collection, found)
+    return read_negatives(path, collection)
+
+
+def write_negatives(
+    path: Path, settings: dict[str, Any], collection: Collection, rankings: Iterable[Sequence[int]]
+) -> None:
+    """Writes rankings of rows, without relevant ones: a line of settings, then one line for each query."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with gzip.open(unfinished, "wt", encoding="utf-8", compresslevel=5) as file:
+        file.write(json.dumps({"settings": settings}) + "\n")
+        for query, ranking in enumerate(rankings):
+            rows = [row for row in ranking if row not in collection.relevant[query]]
+            ids = [collection.doc_ids[row] for row in rows[: settings["depth"]]]
+            file.write(json.dumps({"query": collection.query_ids[query], "negatives": ids}) + "\n")
+    unfinished.replace(path)
+
+
+def read_negatives(path: Path, collection: Collection) -> list[list[int]]:
+    """The rows that `write_negatives` wrote, for the collection's queries; none for a query the file has not."""
+    rows = {name: row for row, name in enumerate(collection.doc_ids)}
+    found: dict[str, list[int]] = {}
+    for number, line in read_lines(path):
+        try:
+            entry = json_object(line)
+            if "settings" not in entry:
+                found[entry["query"]] = [rows[name] for name in entry["negatives"]]
+        except InputError as error:
+            raise located(path, number, error) from None
+        except KeyError as error:
+            raise located(path, number, f"{error} is no document of the collection, or no key of the line") from None
+    if not found:
+        raise InputError(f"{path}: has no negatives")
+    return [found.get(name, []) for name in collection.query_ids]
+
+
+def _settings(config: TrainConfig) -> dict[str, Any]:
+    data = config.data
+    told = {"by": data.negatives_from, "folder": data.folder, "split": data.split, "depth": data.depth}
+    return told | ({"model": config.backbone} if data.negatives_from == "model" else {})
+
+
+def _settings_in(path: Path) -> object:
+    if not path.exists():
+        return None
+    _, line = next(read_lines(path), (0, "{}"))
+    return json_object(line).get("settings")
+
+
+def _by_bm25(config: TrainConfig, collection: Collection) -> Iterator[list[int]]:
+    folder = Path(str(config.data.folder))
+    rows = {name: row for row, name in enumerate(collection.doc_ids)}
+    wanted = set(collection.query_ids)
+    with TemporaryDirectory(prefix="denslice-negatives-") as temporary:
+        index = Index.create(Path(temporary, "bm25.idx"), "bm25")
+        index.add(read_docs([folder]))
+        queries = (query for query in read_queries(folder) if query.id in wanted)  # in the collection's order
+        for ranking in index.rank(queries, _deep(config, collection)):
+            yield [rows[name] for name in ranking.ids]
+
+
+def _by_model(config: TrainConfig, collection: Collection, model: BiEncoder) -> Iterator[list[int]]:
+    searched = views(model)[-1]  # the joint score, where there is one
+    searcher = Searcher(model, config.evaluation.skip, config.evaluation.tokens)
+    found = searcher.search(collection.queries, collection.docs, [searched], _deep(config, collection))
+    for ranking in found[searched.name]:
+        yield [row for row in ranking.tolist() if row != NOT_FOUND]
+
+
+def _deep(config: TrainConfig, collection: Collection) -> int:
+    """Deep enough that `depth` are left when the relevant ones are taken out."""
+    return config.data.depth + max(len(grades) for grades in collection.relevant)

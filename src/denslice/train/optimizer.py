@@ -1,0 +1,51 @@
+"""How weights move: body and heads in groups of their own, and the learning rate as a function of the step."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from denslice.encoders.model import BiEncoder
+from denslice.train.config import OptimizerConfig
+
+
+def make_optimizer(model: BiEncoder, config: OptimizerConfig) -> torch.optim.AdamW:
+    """AdamW over the heads and, unless it is frozen, the body; each group keeps its own full rate as `top_lr`."""
+    body = list(model.backbone.base_model.parameters())
+    in_body = {id(parameter) for parameter in body}
+    heads = [parameter for parameter in model.parameters() if id(parameter) not in in_body]
+    body_lr = config.lr if config.body_lr is None else config.body_lr
+    for parameter in body:
+        parameter.requires_grad_(body_lr > 0)
+    groups: list[dict[str, Any]] = [{"params": heads, "top_lr": config.lr}]
+    groups += [{"params": body, "top_lr": body_lr}] if body_lr > 0 else []
+    fused = next(model.parameters()).is_cuda
+    return torch.optim.AdamW(
+        [group for group in groups if group["params"]], lr=config.lr, weight_decay=config.weight_decay, fused=fused
+    )
+
+
+def train_mode(model: BiEncoder, config: OptimizerConfig) -> None:
+    """Turns dropout on, but not in a frozen body: the heads learn on what they will be given."""
+    model.train()
+    if config.body_lr == 0:
+        model.backbone.base_model.eval()
+
+
+def set_rate(optimizer: Any, config: OptimizerConfig, step: int) -> float:
+    """Sets every group's learning rate for the step; the heads' one."""
+    for group in optimizer.param_groups:
+        group["lr"] = group["top_lr"] * _share(config, step)
+    return config.lr * _share(config, step)
+
+
+def _share(config: OptimizerConfig, step: int) -> float:
+    """The share of the full rate: up over the warm-up steps, then down to 0 at the end, if it goes down."""
+    if step < config.warmup_steps:
+        return (step + 1) / config.warmup_steps
+    if config.schedule == "constant":
+        return 1.0
+    gone = (step - config.warmup_steps) / max(1, config.steps - config.warmup_steps)
+    return 1 - gone if config.schedule == "linear" else 0.5 * (1 + math.cos(math.pi * gone))

@@ -1,0 +1,62 @@
+"""An index whose encoder is a transformer model: words and meaning in one search, and the model held to be the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs the extra [torch]")
+pytest.importorskip("transformers", reason="needs the extra [torch]")
+
+from denslice import Index, InputError, open_index  # noqa: E402
+from denslice.encoders import models  # noqa: E402
+from denslice.encoders.model import BiEncoder  # noqa: E402
+from denslice.encoders.model_config import ModelConfig  # noqa: E402
+from small_models import WIDTH, WORDS, make_folder  # noqa: E402
+
+DOCS = [{"id": "1", "text": "the cat sat"}, {"id": "2", "text": "the dog ran"}, {"id": "3", "text": "a cat ran"}]
+
+
+@pytest.fixture
+def joint(tmp_path: Path) -> Path:
+    models._loaded.cache_clear()
+    models._fingerprint.cache_clear()
+    config = ModelConfig(lexical="splade", dense="cls", lam=2.0, max_length=32, query_length=16)
+    BiEncoder.load(make_folder(tmp_path / "backbone"), config).save(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def test_a_joint_model_searches_by_words_and_meaning_in_one_index(tmp_path: Path, joint: Path) -> None:
+    index = Index.create(tmp_path / "my.idx", str(joint), slices=16)
+    index.add(DOCS)
+    hits = index.search("the cat", k=3)
+    assert {hit.id for hit in hits} == {"1", "2", "3"}
+    for hit in hits:
+        why = index.explain("the cat", hit.id)
+        assert hit.score == pytest.approx(hit.lexical + hit.dense, abs=1e-5)
+        assert sum(term.contribution for term in why.terms) + why.dense == pytest.approx(hit.score, abs=1e-4)
+    assert (index.info()["dimensions"], index.info()["vocabulary"]) == (WIDTH, len(WORDS))
+    again = open_index(tmp_path / "my.idx")
+    assert again.search("the cat", k=3).ids == hits.ids
+
+
+def test_a_query_without_tokens_finds_nothing_by_words(tmp_path: Path, joint: Path) -> None:
+    index = Index.create(tmp_path / "my.idx", str(joint), slices=16)
+    index.add(DOCS)
+    assert index.search("", mode="lexical").ids == ()
+
+
+def test_another_model_in_its_place_is_refused(tmp_path: Path, joint: Path) -> None:
+    Index.create(tmp_path / "my.idx", str(joint), slices=16).add(DOCS)
+    models._loaded.cache_clear()
+    models._fingerprint.cache_clear()
+    (joint / "denslice.json").write_text((joint / "denslice.json").read_text() + " ")
+    with pytest.raises(InputError, match="is not the model this index was made with"):
+        open_index(tmp_path / "my.idx").search("the cat")
+
+
+def test_a_name_that_is_no_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="neither bm25 nor vectors"):
+        Index.create(tmp_path / "my.idx", "word2vec")
+    assert not (tmp_path / "my.idx").exists()
