@@ -17,7 +17,7 @@ from denslice import Doc, Index, InputError, Ranking
 from denslice.search.filter import DEEPEST, matches, parse, passing
 from denslice.store.manifest import Manifest
 from denslice.store.segment import Segment
-from denslice.store.segment_writer import SegmentWriter
+from denslice.store.segment_writer import Batch, SegmentWriter
 
 Meta = Mapping[str, Any]
 EVERYTHING = 10**6
@@ -43,7 +43,8 @@ def segment_of(folder: Path, metas: Sequence[Meta], filterable: Sequence[str]) -
     """A segment of documents with this metadata and no words."""
     writer = SegmentWriter(folder, 64, filterable)
     none = sp.csr_array((len(metas), 1), dtype=np.float32)
-    writer.add([Doc(str(row), meta=meta) for row, meta in enumerate(metas)], none, none, None)
+    docs = [Doc(str(row), meta=meta) for row, meta in enumerate(metas)]
+    writer.add(Batch(docs, none, none, np.zeros(len(docs), np.int64)))
     return Segment(folder, writer.finish(), 64)
 
 
