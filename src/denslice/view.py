@@ -177,7 +177,7 @@ class View:
         return [mask & here if len(here) else mask for mask, here in zip(passes, live, strict=True)]
 
     def _ranking(self, query_id: str, found: Found) -> Ranking:
-        parts = tuple(zip(found.lexical.tolist(), found.dense.tolist(), strict=True))
+        parts = tuple(zip(found.lexical.tolist(), found.dense.tolist(), strict=True)) if len(found.dense) else ()
         documents = partial(self._documents, found)
         return Ranking(query_id, tuple(found.ids), tuple(found.scores.tolist()), parts, documents)
 

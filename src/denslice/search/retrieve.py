@@ -43,7 +43,7 @@ class Found:
     ids: list[str]
     scores: Floats
     lexical: Floats
-    dense: Floats
+    dense: Floats  # empty where the query has no dense vector
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ def search(segments: Sequence[Segment], query: QueryVectors, settings: Settings,
     else:
         positions = retrieve(segments, query, settings, masks, dense)
     lexical = rerank(segments, positions, query)
-    every = np.concatenate([NO_SCORES, *dense])
-    return rank(segments, positions, lexical, every[positions] if len(every) else np.zeros_like(lexical), settings.k)
+    with_dense = any(map(len, dense))
+    return rank(segments, positions, lexical, np.concatenate(dense)[positions] if with_dense else NO_SCORES, settings.k)
 
 
 def strong_enough(query: QueryVectors, theta: float) -> QueryVectors:
@@ -161,8 +161,8 @@ def rerank(segments: Sequence[Segment], positions: Ints, query: QueryVectors) ->
 
 
 def rank(segments: Sequence[Segment], positions: Ints, lexical: Floats, dense: Floats, k: int) -> Found:
-    """The k best of these by the sum of both scores, best first, equal sums by id."""
-    scores = lexical + dense
+    """The k best of these by the sum of both scores, best first, equal sums by id; `dense` may be empty."""
+    scores = lexical + dense if len(dense) else lexical
     if len(positions) > k:
         best = np.flatnonzero(scores >= np.partition(scores, len(scores) - k)[len(scores) - k])
     else:
@@ -175,7 +175,8 @@ def rank(segments: Sequence[Segment], positions: Ints, lexical: Floats, dense: F
     ids = _ids(segments, at, rows)
     order = _ties_by_id(scores[best], ids)[:k]
     best = best[order]
-    return Found(at[order], rows[order], [ids[i] for i in order], scores[best], lexical[best], dense[best])
+    parts = (lexical[best], dense[best] if len(dense) else dense)
+    return Found(at[order], rows[order], [ids[i] for i in order.tolist()], scores[best], *parts)
 
 
 def _dense_scores(segment: Segment, query: QueryVectors) -> Floats:
