@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from denslice.encoders.transformer import TransformerEncoder
 
 BERT_VOCABULARY, BERT_UNUSED = 30_522, 570  # the paper leaves out BERT's first 570 tokens: the rest are 768 · 39
-WEIGHTS = ("*.safetensors", "*.bin", "denslice.json", "modules.json")
+CONTENTS = ("*.safetensors", "*.bin", "*.json", "*.txt")
 
 
 def model_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -52,12 +52,12 @@ def _loaded(place: str) -> TransformerEncoder:
 
 @cache
 def _fingerprint(place: str) -> str | None:
-    """A digest of a folder's weights and settings; None for a hub id, which names its own contents."""
+    """A digest of what a folder holds but for its card; None for a hub id, which names its own contents."""
     if not Path(place).is_dir():
         return None
     digest = hashlib.sha256()
-    for path in sorted(file for pattern in WEIGHTS for file in Path(place).glob(pattern)):
-        digest.update(path.name.encode())
+    for path in sorted(file for pattern in CONTENTS for file in Path(place).rglob(pattern)):
+        digest.update(path.relative_to(place).as_posix().encode())
         with path.open("rb") as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()
