@@ -372,7 +372,13 @@ def test_scores_from_postings_are_never_below_the_exact_ones_nor_above_by_more_t
         found = cpu.find_lists(p.block_starts, p.keys, np.arange(4))
         reach = float(query.astype(np.float64) @ cpu.list_maxima(found, p.maxima))
         unit = 2**30 / (reach or 1)
-        best = (np.zeros(64, np.int64), np.zeros(64, np.uint32), np.zeros(cpu.BINS, np.int64), np.zeros(2, np.int64))
+        best = (
+            np.zeros(64, np.int64),
+            np.zeros(64, np.uint32),
+            np.zeros(cpu.BINS, np.int64),
+            np.zeros(2, np.int64),
+            np.zeros(cpu.ROWS, np.uint32),
+        )
         held, scores = cpu.scan(
             found, p.starts, p.maxima, p.rows, p.values, query, unit, NO_SCORES,
             NO_MASK, segment.rows, p.block, 0, 40, 0, 0, best,

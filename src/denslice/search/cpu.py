@@ -73,12 +73,12 @@ def scan(found, starts, maxima, rows, values, weights, unit, extra, allowed, doc
     """Scores a segment block by block, and keeps what can still be among the k best of all segments.
 
     `extra` is a score of 0 or more that each document has besides its lexical one, or is empty. `allowed` has a 0
-    for each document to leave out, or is empty. `best` is (documents, scores, bins, counts): the first counts[0]
-    entries are held, all above the threshold counts[1]; `bins` is a histogram of the scores ever taken in.
+    for each document to leave out, or is empty. `best` is (documents, scores, bins, counts, sums): the first counts[0]
+    entries are held, all above the threshold counts[1]; `bins` is a histogram of the scores ever taken in; and ROWS
+    sums to work with.
     Returns documents and scores, in larger arrays where they were too small.
     """
-    held, scores, bins, counts = best
-    sums = np.zeros(ROWS, np.uint32)
+    held, scores, bins, counts, sums = best
     for b in range(found.shape[0]):
         sums[:block] = 0
         if not _add_lists(found[b], starts, maxima, rows, values, weights, unit, sums) and not len(extra):

@@ -6,6 +6,7 @@ rescored. A larger θ leaves light weights out of stage one, and the best `candi
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,7 @@ SIDES = ("both", "lexical")
 Mask = npt.NDArray[np.uint8]
 NO_MASK: Mask = np.zeros(0, dtype=np.uint8)
 NO_SCORES: Floats = np.zeros(0, dtype=np.float32)
+_thread = threading.local()
 
 
 @dataclass(frozen=True)
@@ -130,12 +132,12 @@ def retrieve(
         most = max(settings.candidates, k)
     room = max(ROOM, 4 * k)
     held, scores = np.empty(room, np.int64), np.empty(room, np.uint32)
-    bins, counts = np.zeros(cpu.BINS, np.int64), np.zeros(2, np.int64)
+    bins, counts, sums = np.zeros(cpu.BINS, np.int64), np.zeros(2, np.int64), _working_sums(cpu.ROWS)
     base = 0
     for lists, p, s, mask, more in zip(found, postings, segments, masks, extra, strict=True):
         held, scores = cpu.scan(
             lists, p.starts, p.maxima, p.rows, p.values, strong.weights, unit, more,
-            mask, s.rows, p.block, base, k, margin, most, (held, scores, bins, counts),
+            mask, s.rows, p.block, base, k, margin, most, (held, scores, bins, counts, sums),
         )  # fmt: skip
         base += s.rows
     count = cpu.keep_above(counts[1], held, scores, counts[0])
@@ -191,6 +193,14 @@ def _dense_scores(segment: Segment, query: QueryVectors) -> Floats:
     return products
 
 
+def _working_sums(count: int) -> npt.NDArray[np.uint32]:
+    """This thread's array for sums: made anew for each query, it would cost a page fault for every page."""
+    if not hasattr(_thread, "sums"):
+        _thread.sums = np.zeros(count, np.uint32)
+    sums: npt.NDArray[np.uint32] = _thread.sums
+    return sums
+
+
 def _unseen(segments: Sequence[Segment], query: QueryVectors, strong: QueryVectors) -> float:
     """The most that the weights left out of stage one can add to a score."""
     from denslice.search import cpu
@@ -205,12 +215,12 @@ def _unseen(segments: Sequence[Segment], query: QueryVectors, strong: QueryVecto
 
 def _ids(segments: Sequence[Segment], at: Ints, rows: Ints) -> list[str]:
     numbers = np.unique(at)
-    ids = [""] * len(rows)
+    ids = np.empty(len(rows), dtype=object)
     for number in numbers:
-        here = np.flatnonzero(at == number)
-        for place, id in zip(here.tolist(), segments[number].ids(rows[here]), strict=True):
-            ids[place] = id
-    return ids
+        here = at == number
+        ids[here] = segments[number].ids(rows[here])
+    found: list[str] = ids.tolist()
+    return found
 
 
 def _ties_by_id(scores: Floats, ids: list[str]) -> Ints:
