@@ -2,7 +2,8 @@
 
 Import this module inside the function that needs it: numba is slow to load. Scores of stage one are whole numbers
 of a unit chosen per query; they are never below the exact score, and above it by less than the query's margin.
-Arrays come from files that may be damaged: no number in them may make a loop leave an array.
+Arrays come from files that may be damaged: no number in them may make a loop leave an array. Inner loops count with
+unsigned numbers, for which numba need not ask whether an index is counted from the end.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ def _add_lists(lists, starts, maxima, rows, values, weights, unit, sums):
         if at >= 0:
             touched = True
             step = np.uint32(np.ceil(np.float64(weights[j]) * half(maxima[at]) * unit / LEVELS))
-            for p in range(starts[at], min(np.int64(starts[at + 1]), len(rows))):
+            for p in range(np.uint64(starts[at]), np.uint64(min(np.int64(starts[at + 1]), len(rows)))):
                 sums[rows[p]] += step * np.uint32(values[p])
     return touched
 
@@ -120,14 +121,16 @@ def threshold(bins, k, margin, most):
     """No document at or below it is of use: k are better by the margin, or `most` are better (0: no such limit)."""
     reached = 0
     lowest = 0
-    for b in range(BINS - 1, 0, -1):
+    for b in range(LARGEST_SCORE >> BIN_SHIFT, 0, -1):
         before = reached
         reached += bins[b]
         if before < k <= reached:
-            lowest = (b << BIN_SHIFT) - margin - 1
+            lowest = max(lowest, (b << BIN_SHIFT) - margin - 1)
         if before < most <= reached:
             lowest = max(lowest, (b << BIN_SHIFT) - 1)
-    return max(lowest, 0)
+        if reached >= k and reached >= most:
+            break
+    return lowest
 
 
 @compiled
@@ -174,14 +177,14 @@ def rescore(rows, row_starts, row_keys, row_weights, keys, weights):
     maybe = np.zeros(SIEVE, np.uint8)
     for j in range(len(keys)):
         maybe[keys[j] & (SIEVE - 1)] = 1
-    places = np.empty(1024, np.int64)
+    places = np.empty(1024, np.uint64)
     exact = np.empty(len(rows), np.float32)
     for i in range(len(rows)):
         start, end = np.int64(row_starts[rows[i]]), min(np.int64(row_starts[rows[i] + 1]), len(row_keys))
         if end - start > len(places):
-            places = np.empty(end - start, np.int64)
+            places = np.empty(end - start, np.uint64)
         count = 0
-        for p in range(start, end):  # without a branch: which keys match cannot be foreseen
+        for p in range(np.uint64(start), np.uint64(end)):  # without a branch: which keys match cannot be foreseen
             places[count] = p
             count += maybe[row_keys[p] & (SIEVE - 1)]
         total = 0.0

@@ -80,13 +80,14 @@ class Settings:
 def search(segments: Sequence[Segment], query: QueryVectors, settings: Settings, masks: Sequence[Mask]) -> Found:
     """The k best documents. `masks` has per segment a 0 for each row to leave out, or nothing to leave none out."""
     dense = [_dense_scores(segment, query) for segment in segments]
+    every = np.concatenate(dense) if any(map(len, dense)) else NO_SCORES
     if settings.candidates_from == "lexical" and len(query.keys):
-        positions = retrieve(segments, query, settings, masks, [NO_SCORES] * len(segments))
+        positions, _ = retrieve(segments, query, settings, masks, [NO_SCORES] * len(segments))
+        lexical = rerank(segments, positions, query)
     else:
-        positions = retrieve(segments, query, settings, masks, dense)
-    lexical = rerank(segments, positions, query)
-    with_dense = any(map(len, dense))
-    return rank(segments, positions, lexical, np.concatenate(dense)[positions] if with_dense else NO_SCORES, settings.k)
+        positions, bounds = retrieve(segments, query, settings, masks, dense)
+        positions, lexical = _rerank_best(segments, positions, bounds, query, every, settings.k)
+    return rank(segments, positions, lexical, every[positions] if len(every) else NO_SCORES, settings.k)
 
 
 def strong_enough(query: QueryVectors, theta: float) -> QueryVectors:
@@ -103,15 +104,16 @@ def retrieve(
     settings: Settings,
     masks: Sequence[Mask],
     dense: Sequence[Floats],
-) -> Ints:
+) -> tuple[Ints, Floats]:
     """Stage one: positions, counted over all segments, of every document that may be among the k best.
 
-    `dense` has per segment a score to add to each row's lexical one, or nothing.
+    Beside each stands a score that the document's exact one does not exceed. `dense` has per segment a score to add
+    to each row's lexical one, or nothing.
     """
     from denslice.search import cpu
 
     if not segments or not (len(query.keys) or any(map(len, dense))):
-        return np.zeros(0, dtype=np.int64)
+        return np.zeros(0, dtype=np.int64), NO_SCORES
     k = min(settings.k, sum(s.rows for s in segments))
     strong = strong_enough(query, settings.theta)
     postings = [s.postings for s in segments]
@@ -122,13 +124,14 @@ def retrieve(
     extra = [scores - np.float32(lowest) for scores in dense]
     reach = lexical_reach + max((float(scores.max()) for scores in extra if len(scores)), default=0.0)
     if reach == 0 and not any(map(len, dense)):
-        return np.zeros(0, dtype=np.int64)
+        return np.zeros(0, dtype=np.int64), NO_SCORES
     spare = cpu.LEVELS * (len(strong.keys) + 2)  # units that rounding up may add
     unit = (cpu.LARGEST_SCORE - spare) / (reach or 1.0)
     margin = int(np.ceil(lexical_reach * unit / cpu.LEVELS)) + spare
-    most = 0
+    most, unseen = 0, 0.0
     if len(strong.keys) < len(query.keys):
-        margin = min(cpu.LARGEST_SCORE, margin + int(_unseen(segments, query, strong) * unit) + 1)
+        unseen = _unseen(segments, query, strong)
+        margin = min(cpu.LARGEST_SCORE, margin + int(unseen * unit) + 1)
         most = max(settings.candidates, k)
     room = max(ROOM, 4 * k)
     held, scores = np.empty(room, np.int64), np.empty(room, np.uint32)
@@ -141,9 +144,29 @@ def retrieve(
         )  # fmt: skip
         base += s.rows
     count = cpu.keep_above(counts[1], held, scores, counts[0])
+    held, scores = held[:count], scores[:count]
     if 0 < most < count:
-        return np.sort(held[np.argpartition(-scores[:count].astype(np.int64), most - 1)[:most]])
-    return held[:count]
+        best = np.sort(np.argpartition(-scores.astype(np.int64), most - 1)[:most])
+        held, scores = held[best], scores[best]
+    return held, (scores / unit * (1 + 1e-6) + (lowest + unseen)).astype(np.float32)
+
+
+def _rerank_best(
+    segments: Sequence[Segment], positions: Ints, bounds: Floats, query: QueryVectors, dense: Floats, k: int
+) -> tuple[Ints, Floats]:
+    """Positions and exact lexical scores of all that can be among the k best, now that k exact scores can be known.
+
+    The k with the highest bounds are scored first; of the others only those whose bound reaches the least of them.
+    """
+    if len(positions) <= k:
+        return positions, rerank(segments, positions, query)
+    first = np.zeros(len(positions), dtype=np.bool_)
+    first[np.argpartition(-bounds, k - 1)[:k]] = True
+    lexical = rerank(segments, positions[first], query)
+    least = float((lexical + dense[positions[first]] if len(dense) else lexical).min())
+    rest = ~first & (bounds >= least - 1e-5 * abs(least))
+    more = rerank(segments, positions[rest], query)
+    return np.concatenate([positions[first], positions[rest]]), np.concatenate([lexical, more])
 
 
 def rerank(segments: Sequence[Segment], positions: Ints, query: QueryVectors) -> Floats:
