@@ -80,7 +80,7 @@ def speed() -> str:
         best[heads] = max(best.get(heads, 0), one["passages_a_second"])
     rows += [[f"encoding {heads}, H200", f"{rate:,.0f}"] for heads, rate in best.items()]
     line, _ = newest("train_cpu")
-    rows.append([f"training {line['model']}, two CPU cores", f"{line['passages_per_s']:,.1f}"])
+    rows.append([f"training {line['model']}, two CPU cores, batches of 32", f"{line['passages_per_s']:,.1f}"])
     line, _ = newest("encode_cpu")
     for contender, rates in line["figures"]["passages_a_second"].items():
         rows.append([f"encoding all-MiniLM-L6-v2, two CPU cores, {contender}", f"{rates['p50']:,.1f}"])

@@ -156,7 +156,8 @@ def as_json(one: Result) -> dict[str, Any]:
 
 def source(place: str) -> str:
     """Where the tables come from: the command and its JSON line."""
-    command = shlex.join(["python", "benchmarks/slicings.py", *sys.argv[1:]])
+    options = [f"data/{Path(word).name}" if Path(word).is_dir() else word for word in sys.argv[1:]]
+    command = shlex.join(["python", "benchmarks/slicings.py", *options])
     return f"```\n{command}\n```\n\nFrom `{place}`, commit {journal.commit()}."
 
 
