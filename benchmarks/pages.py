@@ -16,6 +16,8 @@ from journal import RESULTS, ROOT
 from slicing_page import refresh
 
 MODELS = ("splade", "unicoil", "dense", "splade-dense", "unicoil-dense")
+ZERO_SHOT = ("scifact:test", "fiqa-judged:test", "squad-dev:test", "cranfield:test", "npl:test")
+IN_DOMAIN = ("acl-title-abstract:test", "medquad:test")
 SLICES = (None, 768, 256, 128)
 Line = dict[str, Any]
 
@@ -25,6 +27,7 @@ def main() -> None:
     refresh(ROOT / "docs" / "training.md", {"models": models(), "slices": slices(), "speed": speed()})
     refresh(ROOT / "docs" / "living-index.md", {"living": measured("living", living.table)})
     refresh(ROOT / "docs" / "benchmarks.md", {"search": measured("search_cpu", search_cpu.table)})
+    refresh(ROOT / "docs" / "mini.md", {"quality": quality(), "speed": mini_speed(), "tries": tries()})
 
 
 def newest(name: str) -> tuple[Line, str]:
@@ -85,6 +88,85 @@ def speed() -> str:
     for contender, rates in line["figures"]["passages_a_second"].items():
         rows.append([f"encoding all-MiniLM-L6-v2, two CPU cores, {contender}", f"{rates['p50']:,.1f}"])
     return markdown(rows)
+
+
+def quality() -> str:
+    """nDCG@10 of the embedded model and of what it was made from, by collection."""
+    found: dict[tuple[str, str], Line] = {}
+    places: dict[str, str] = {}
+    lines = (RESULTS / "mini_quality.jsonl").read_text(encoding="utf-8").splitlines()
+    for number, line in enumerate(map(json.loads, lines), 1):
+        encoder = line["configuration"]["encoder"]
+        for collection, by_slices in line["figures"]["ndcg@10"].items():
+            found |= {(collection, f"{encoder}-{slices}"): ways for slices, ways in by_slices.items()}
+            places[f"`benchmarks/results/mini_quality.jsonl:{number}`"] = line["commit"]
+    columns = [
+        ("BM25", "untrained-768", "lexical"), ("MiniLM", "untrained-768", "dense"),
+        ("their sum, λ 20", "untrained-768", "λ 20"), ("λ 40", "untrained-768", "λ 40"),
+        ("mini, words", "mini-768", "lexical"), ("mini, meaning", "mini-768", "dense"),
+        ("**mini**", "mini-768", "hybrid"), ("M = 128", "mini-128", "hybrid"),
+    ]  # fmt: skip
+    rows = [["collection", *(name for name, _, _ in columns)]]
+    cells = {
+        name: [found.get((name, key), {}).get(way) for _, key, way in columns]
+        for name in (*ZERO_SHOT, *IN_DOMAIN)
+        if (name, "mini-768") in found
+    }
+    rows += [[name.partition(":")[0], *map(_cell, cells[name])] for name in ZERO_SHOT]
+    means = [_mean_of([cells[name][at] for name in ZERO_SHOT]) for at in range(len(columns))]
+    rows.append(["**mean of the five**", *map(_cell, means)])
+    rows += [[f"{name.partition(':')[0]}, in domain", *map(_cell, cells[name])] for name in IN_DOMAIN if name in cells]
+    told = ", ".join(f"{place} (commit {commit})" for place, commit in places.items())
+    return f"{markdown(rows)}\n\nFrom {told}."
+
+
+def mini_speed() -> str:
+    """Passages a second and ms a query of the embedded model."""
+    line, place = newest("encode_mini")
+    figures = line["figures"]
+    rates = figures["passages_a_second"]
+    rows = [["two CPU cores", ""]]
+    rows.append(["mini, passages a second", f"{rates['mini']:.1f}"])
+    rows.append(
+        ["sentence-transformers, all-MiniLM-L6-v2 in float32, same texts", f"{rates['sentence_transformers']:.1f}"]
+    )
+    rows.append(["times as fast", f"{figures['times_as_fast']:.2f}"])
+    rows.append(["mini, ms a query, median (p95)", f"{figures['query_ms']['p50']} ({figures['query_ms']['p95']})"])
+    return f"{markdown(rows)}\n\nFrom {place}, commit {line['commit']}, {line['hardware']['cpu']}."
+
+
+def tries() -> str:
+    """What each training run gave on dev splits, by how far its weights are taken."""
+    lines = [json.loads(line) for line in (RESULTS / "mini_tries.jsonl").read_text(encoding="utf-8").splitlines()]
+    rows = [
+        [
+            "run",
+            "share",
+            "words, seen",
+            "unseen",
+            "meaning, seen",
+            "unseen",
+            "both λ 40, seen",
+            "unseen",
+            "all",
+            "best λ",
+        ]
+    ]
+    for line in lines:
+        parts = [f"{line[kind][way]:.4f}" for way in ("lexical", "dense", "40") for kind in ("seen", "unseen")]
+        rows.append(
+            [line["config"], f"{line['share']:g}", *parts, f"{line['mean']['40']:.4f}", str(line["best"]["lam"])]
+        )
+    return f"{markdown(rows)}\n\nFrom `benchmarks/results/mini_tries.jsonl`."
+
+
+def _cell(value: float | None) -> str:
+    return "" if value is None else f"{value:.4f}"
+
+
+def _mean_of(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if len(known) == len(values) else None
 
 
 def measured(name: str, table: Callable[[Any], str]) -> str:

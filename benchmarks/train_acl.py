@@ -92,7 +92,7 @@ def mine(data: Path, backbone: Path, work: Path) -> Path:
     config = read_config(CONFIGS / "dense.toml", data=str(data), backbone=str(backbone), out=str(work / "mined"))
     model = BiEncoder.load(backbone, config.model)
     collection = Reader(model.tokenizer, model.config).collection(Source.of_folder(data, config.data.split))
-    hard_negatives(config, collection, model, mine=True)
+    hard_negatives(config, data, collection, model, mine=True)
     say(f"mined negatives in {time.monotonic() - began:.0f} s")
     return work / "mined" / "negatives-bm25.jsonl.gz"
 

@@ -48,7 +48,7 @@ class Damage:
 def build(folder: Path) -> Path:
     """An index with every kind of file: three segments, deletions, two pieces of vocabulary, learned slicing."""
     rng = random.Random(5)
-    index = Index.create(folder, slices=16, slicing="learned", query="sliced", filterable=["year"])
+    index = Index.create(folder, "bm25", slices=16, slicing="learned", query="sliced", filterable=["year"])
     index.add(_docs("a", 120, lambda i: " ".join(f"w{rng.randrange(400)}" for _ in range(20))))
     index.add(_docs("b", 30, lambda i: f"rare{i % 10} " + " ".join(f"w{rng.randrange(9)}" for _ in range(9))))
     index.delete([f"a{i}" for i in range(10, 30)])

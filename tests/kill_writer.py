@@ -79,7 +79,7 @@ def replay(seed: int, count: int) -> Texts:
 
 def make(path: Path) -> None:
     """An empty index to write to."""
-    Index.create(path, slices=32, slicing="learned", filterable=["number"], options={"language": "none"})
+    Index.create(path, "bm25", slices=32, slicing="learned", filterable=["number"], options={"language": "none"})
 
 
 def state(index: Index) -> Texts:

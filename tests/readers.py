@@ -119,7 +119,7 @@ class OldView:
 
 def run(plan: Plan) -> dict[str, str]:
     """What the writer and each reader told, by name."""
-    Index.create(plan.path, slices=64, options={"language": "none"}).add(plan.written(0))
+    Index.create(plan.path, "bm25", slices=64, options={"language": "none"}).add(plan.written(0))
     check(plan, Index.open(plan.path), random.Random(0))  # what is compiled and imported here, children need not
     work = {f"reader {n}": Child(lambda n=n: read(plan, n), seconds=SECONDS) for n in range(READERS)}
     work["writer"] = Child(lambda: write(plan), seconds=SECONDS)

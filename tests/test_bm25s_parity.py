@@ -41,7 +41,7 @@ def queries(qrels: Qrels) -> list[Query]:
 @pytest.fixture(scope="module")
 def undensified(tmp_path_factory: pytest.TempPathFactory, docs: list[Doc], queries: list[Query], qrels: Qrels) -> float:
     index = Index.create(
-        tmp_path_factory.mktemp("undensified") / "it.idx", slices=MORE_THAN_ITS_WORDS, slicing="stride"
+        tmp_path_factory.mktemp("undensified") / "it.idx", "bm25", slices=MORE_THAN_ITS_WORDS, slicing="stride"
     )
     index.add(docs)
     return ndcg(run(index, queries), qrels)
@@ -57,7 +57,7 @@ def test_bm25_without_collisions_ranks_as_bm25s_does(
 def test_learned_768_slices_stay_within_one_percent_of_no_slicing(
     query: str, tmp_path: Path, undensified: float, docs: list[Doc], queries: list[Query], qrels: Qrels
 ) -> None:
-    index = Index.create(tmp_path / "it.idx", slices=768, slicing="learned", query=query)
+    index = Index.create(tmp_path / "it.idx", "bm25", slices=768, slicing="learned", query=query)
     index.add(docs)
     assert ndcg(run(index, queries), qrels) == pytest.approx(undensified, rel=0.01)
 

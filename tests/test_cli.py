@@ -74,7 +74,7 @@ def assert_one_line(result: Result, *parts: str) -> None:
 @pytest.fixture
 def index(tmp_path: Path) -> Path:
     folder = tmp_path / "my.idx"
-    result = denslice("index", write_docs(tmp_path / "docs.jsonl"), "--to", folder)
+    result = denslice("index", write_docs(tmp_path / "docs.jsonl"), "--to", folder, "--encoder", "bm25")
     assert result.exit_code == 0, result.output
     return folder
 
@@ -392,7 +392,7 @@ def test_search_explains_with_products(index: Path) -> None:
 
 def test_search_shows_what_the_slicing_lost(tmp_path: Path) -> None:
     docs = write_docs(tmp_path / "docs.jsonl", [{"id": "a", "text": "cat cat dog"}])
-    assert denslice("index", docs, "--to", tmp_path / "my.idx", "--slices", "1").exit_code == 0
+    assert denslice("index", docs, "--to", tmp_path / "my.idx", "--slices", "1", "--encoder", "bm25").exit_code == 0
     lines = denslice("search", tmp_path / "my.idx", "cat dog", "--explain").stdout.splitlines()
     assert [line.split("\t")[1] for line in lines[1:]] == ["cat", "dog"]
     assert lines[2].endswith("lost by the slicing")

@@ -104,14 +104,14 @@ def test_terms_and_losses_of_a_whole_query_are_the_undensified_product(data: st.
 
 
 def test_tokens_of_texts_are_named_by_their_stems(tmp_path: Path) -> None:
-    index = Index.create(tmp_path / "i")
+    index = Index.create(tmp_path / "i", "bm25")
     index.add(TEXTS)
     assert {term.token for term in index.explain("chasing mice and dogs", "cats").terms} == {"chase", "mice"}
     assert {term.token for term in index.explain("chasing mice and dogs", "dogs").terms} == {"chase", "dog"}
 
 
 def test_contributions_sum_to_the_score_for_texts(tmp_path: Path) -> None:
-    index = Index.create(tmp_path / "i", slices=2)
+    index = Index.create(tmp_path / "i", "bm25", slices=2)
     index.add(TEXTS)
     hits = index.search("dogs and cats chase mice")
     assert len(hits) == 2
@@ -135,7 +135,7 @@ def test_a_document_of_a_later_commit_is_explained_too(tmp_path: Path) -> None:
 
 
 def test_an_unknown_id_cannot_be_explained(tmp_path: Path) -> None:
-    index = Index.create(tmp_path / "i")
+    index = Index.create(tmp_path / "i", "bm25")
     index.add(TEXTS)
     with pytest.raises(InputError, match="no document 'birds' in"):
         index.explain("cats", "birds")

@@ -362,7 +362,7 @@ def test_a_condition_on_a_filterable_field_reads_no_document(tmp_path: Path, mon
 
 @pytest.mark.parametrize("value", [2**63, -(2**63) - 1, [1, 2**64]])
 def test_a_filterable_field_refuses_numbers_beyond_64_bits_and_others_keep_them(tmp_path: Path, value: Any) -> None:
-    index = Index.create(tmp_path / "index", filterable=["size"])
+    index = Index.create(tmp_path / "index", "bm25", filterable=["size"])
     index.add([{"id": "1", "text": "ant", "other": value}])
     with pytest.raises(InputError, match="does not fit 64 bits"):
         index.add([{"id": "2", "text": "ant", "size": value}])
@@ -370,7 +370,7 @@ def test_a_filterable_field_refuses_numbers_beyond_64_bits_and_others_keep_them(
 
 
 def test_a_tuple_in_metadata_is_the_list_it_becomes(tmp_path: Path) -> None:
-    index = Index.create(tmp_path / "index", filterable=["tags"])
+    index = Index.create(tmp_path / "index", "bm25", filterable=["tags"])
     index.add([Doc("1", "ant", meta={"tags": ("x", "y"), "more": ("x", "y")}), Doc("2", "ant")])
     assert index.search("ant", where={"tags": "x"}).ids == index.search("ant", where={"more": "x"}).ids == ("1",)
 
@@ -378,7 +378,7 @@ def test_a_tuple_in_metadata_is_the_list_it_becomes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("filterable", ["year", [1], [None], ["\ud800"]])
 def test_filterable_takes_a_list_of_field_names(tmp_path: Path, filterable: Any) -> None:
     with pytest.raises(InputError, match="filterable"):
-        Index.create(tmp_path / "index", filterable=filterable)
+        Index.create(tmp_path / "index", "bm25", filterable=filterable)
     assert not (tmp_path / "index" / "manifest.json").exists()
 
 
@@ -386,7 +386,7 @@ def test_filterable_takes_a_list_of_field_names(tmp_path: Path, filterable: Any)
 
 
 def test_the_best_documents_that_pass_are_found_however_many_better_ones_do_not(tmp_path: Path) -> None:
-    index = Index.create(tmp_path / "index", filterable=["lang"])
+    index = Index.create(tmp_path / "index", "bm25", filterable=["lang"])
     index.add([{"id": f"en{n}", "text": "ant ant ant", "lang": "en"} for n in range(120)])
     index.add([{"id": f"de{n}", "text": "ant " + "bee " * n, "lang": "de", "year": n} for n in range(1, 4)])
     everything = dict(pairs(index.search("ant", EVERYTHING)))
@@ -400,7 +400,7 @@ def test_the_best_documents_that_pass_are_found_however_many_better_ones_do_not(
 
 
 def test_a_filter_holds_before_candidates_are_counted(tmp_path: Path) -> None:
-    index = Index.create(tmp_path / "index")
+    index = Index.create(tmp_path / "index", "bm25")
     text = "ant ant ant ant ant " + " ".join(f"word{n}" for n in range(20))  # more words than stage one takes
     index.add([{"id": f"en{n}", "text": text, "lang": "en"} for n in range(60)])
     index.add([{"id": "de", "text": "ant and much else that lowers its score", "lang": "de"}])
@@ -410,7 +410,7 @@ def test_a_filter_holds_before_candidates_are_counted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("where", [[], "lang", {"lang": {"like": "e%"}}])
 def test_search_refuses_a_bad_filter_even_where_there_is_nothing_to_search(tmp_path: Path, where: Any) -> None:
-    index = Index.create(tmp_path / "index")
+    index = Index.create(tmp_path / "index", "bm25")
     with pytest.raises(InputError, match="where"):
         index.search("ant", where=where)
 
@@ -440,7 +440,7 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> list[Index]:
     for filterable in ((), FIELDS[:1], FIELDS):
         rng = np.random.default_rng(3)
         path = tmp_path_factory.mktemp("lived") / "index"
-        index = Index.create(path, slices=4, slicing="stride", filterable=filterable)
+        index = Index.create(path, "bm25", slices=4, slicing="stride", filterable=filterable)
         index.add(random_docs(rng, [f"d{n}" for n in range(130)]))
         index.merge()
         index.add(random_docs(rng, [f"d{n}" for n in range(120, 270)]))

@@ -48,7 +48,7 @@ def _without_forcing_files_to_disk() -> Iterator[None]:
 
 @pytest.fixture
 def index(tmp_path: Path) -> Index:
-    index = Index.create(tmp_path / "my.idx")
+    index = Index.create(tmp_path / "my.idx", "bm25")
     index.add(DOCS)
     return index
 
@@ -81,7 +81,7 @@ def test_titles_are_searched_too(index: Index) -> None:
 
 
 def test_the_score_is_bm25_as_lucene_has_it(tmp_path: Path) -> None:
-    index = Index.create(tmp_path / "i", options={"language": "none", "k1": 1.0, "b": 0.0})
+    index = Index.create(tmp_path / "i", "bm25", options={"language": "none", "k1": 1.0, "b": 0.0})
     index.add([{"id": "1", "text": "red red red fish"}, {"id": "2", "text": "blue fish"}])
     idf = np.log(1 + (2 - 1 + 0.5) / (1 + 0.5))
     assert pairs(index, "red") == [("1", pytest.approx(idf * 3 / (3 + 1), rel=1e-3))]
@@ -105,7 +105,7 @@ def test_a_query_that_is_no_text_is_refused(index: Index, text: Any) -> None:
 
 
 def test_an_empty_collection_finds_nothing(tmp_path: Path) -> None:
-    index = Index.create(tmp_path / "i")
+    index = Index.create(tmp_path / "i", "bm25")
     assert len(index) == 0
     assert list(index.docs()) == []
     assert len(index.search("anything")) == 0
@@ -121,13 +121,13 @@ def test_adding_nothing_adds_nothing(index: Index) -> None:
 
 
 def test_a_collection_of_one_document_is_found(tmp_path: Path) -> None:
-    index = Index.create(tmp_path / "i")
+    index = Index.create(tmp_path / "i", "bm25")
     assert index.add([{"_id": "only", "contents": "one word"}]) == 1
     assert index.search("words").ids == ("only",)
 
 
 def test_documents_without_words_are_kept_and_never_found(tmp_path: Path) -> None:
-    index = Index.create(tmp_path / "i")
+    index = Index.create(tmp_path / "i", "bm25")
     assert index.add([{"id": "1", "text": ""}, {"id": "2", "text": "the"}]) == 2
     assert len(index.search("anything")) == 0
     index.add([{"id": "3", "text": "anything"}])
@@ -137,7 +137,7 @@ def test_documents_without_words_are_kept_and_never_found(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("slicing", ["learned", "stride", "contiguous", "random"])
 def test_an_index_opened_again_is_the_same(tmp_path: Path, slicing: str) -> None:
-    index = Index.create(tmp_path / "i", slicing=slicing, slices=4)
+    index = Index.create(tmp_path / "i", "bm25", slicing=slicing, slices=4)
     index.add(DOCS)
     index.add(STRANGE)
     again = open_index(tmp_path / "i")
@@ -171,7 +171,7 @@ documents = st.builds(
 @given(st.lists(documents, max_size=4, unique_by=lambda doc: doc.id))
 def test_any_documents_come_back_as_they_were(docs: list[Doc]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        assert Index.create(Path(folder) / "i").add(docs) == len(docs)
+        assert Index.create(Path(folder) / "i", "bm25").add(docs) == len(docs)
         index = Index.open(Path(folder) / "i")
         assert len(index) == len(docs)
         assert list(index.docs()) == docs
@@ -180,9 +180,9 @@ def test_any_documents_come_back_as_they_were(docs: list[Doc]) -> None:
 @pytest.mark.parametrize("slicing", ["stride", "learned"])
 def test_documents_added_in_several_commits_are_found_as_if_added_in_one(tmp_path: Path, slicing: str) -> None:
     options = {"average_length": 50}
-    at_once = Index.create(tmp_path / "one", slicing=slicing, options=options)
+    at_once = Index.create(tmp_path / "one", "bm25", slicing=slicing, options=options)
     at_once.add(DOCS)
-    in_turn = Index.create(tmp_path / "many", slicing=slicing, options=options)
+    in_turn = Index.create(tmp_path / "many", "bm25", slicing=slicing, options=options)
     assert [in_turn.add([doc]) for doc in DOCS] == [1, 1, 1, 1]
     for text in ("aircraft wings", "water boats", "flight", "the air needs lift"):
         assert pairs(in_turn, text) == pairs(at_once, text) != []
@@ -295,7 +295,7 @@ def test_a_bad_document_is_told_and_leaves_every_file_as_it_was(index: Index, do
 
 
 def test_a_bad_first_add_leaves_an_empty_index(tmp_path: Path) -> None:
-    index = Index.create(tmp_path / "i")
+    index = Index.create(tmp_path / "i", "bm25")
     index.add([])  # makes the lock file
     before = files(index.path)
     with pytest.raises(InputError, match="not JSON"):
@@ -317,7 +317,7 @@ def test_a_source_that_fails_midway_leaves_every_file_as_it_was(index: Index, er
 def test_an_add_that_fails_after_whole_segments_leaves_every_file_as_it_was(
     index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("denslice.build.BATCH", 2)
+    monkeypatch.setattr("denslice.encoders.bm25.Bm25.at_once", 2)
     monkeypatch.setattr("denslice.build.SEGMENT_DOCS", 2)
     docs = [{"id": f"new {i}", "text": f"new words {i:03}"} for i in range(7)]
     before = files(index.path)
@@ -382,7 +382,7 @@ def test_an_index_of_vectors_takes_no_texts_and_one_of_texts_no_vectors(tmp_path
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({"encoder": "word2vec"}, "unknown encoder 'word2vec': it is neither bm25"),
+        ({"encoder": "word2vec"}, "unknown encoder 'word2vec': it is none of mini"),
         ({"slicing": "zigzag"}, "unknown slicing 'zigzag'"),
         ({"slices": 0}, "slices must be a whole number of at least 1"),
         ({"slices": 1.5}, "slices must be a whole number of at least 1"),
@@ -397,29 +397,29 @@ def test_an_index_of_vectors_takes_no_texts_and_one_of_texts_no_vectors(tmp_path
 )
 def test_an_index_with_settings_that_make_no_sense_is_not_made(tmp_path: Path, settings: Any, told: str) -> None:
     with pytest.raises(InputError, match=told):
-        Index.create(tmp_path / "i", **settings)
+        Index.create(tmp_path / "i", **{"encoder": "bm25", **settings})
     assert not (tmp_path / "i").exists()
 
 
 def test_an_index_is_not_made_over_another(index: Index) -> None:
     before = files(index.path)
     with pytest.raises(InputError, match="an index is already there"):
-        Index.create(index.path)
+        Index.create(index.path, "bm25")
     assert files(index.path) == before
 
 
 def test_an_index_is_not_made_in_a_folder_with_something_in_it(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("dear")
     with pytest.raises(InputError, match="the folder is not empty"):
-        Index.create(tmp_path)
+        Index.create(tmp_path, "bm25")
     assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
     with pytest.raises(InputError, match="cannot make an index here"):
-        Index.create(tmp_path / "letter.txt")
+        Index.create(tmp_path / "letter.txt", "bm25")
 
 
 def test_an_index_is_made_in_an_empty_folder_or_a_new_one_of_any_depth(tmp_path: Path) -> None:
-    assert len(Index.create(tmp_path)) == 0
-    assert len(Index.create(str(tmp_path / "a" / "b" / "c"))) == 0
+    assert len(Index.create(tmp_path, "bm25")) == 0
+    assert len(Index.create(str(tmp_path / "a" / "b" / "c"), "bm25")) == 0
 
 
 def test_opening_what_is_not_there_is_an_input_error(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def index(tmp_path: Path) -> Index:
 
 
 def made(path: Path, slicing: str = "stride", slices: int = 4096, **settings: Any) -> Index:
-    return Index.create(path, slicing=slicing, slices=slices, options=PLAIN, **settings)
+    return Index.create(path, "bm25", slicing=slicing, slices=slices, options=PLAIN, **settings)
 
 
 def doc(id: str, text: str) -> dict[str, str]:

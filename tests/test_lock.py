@@ -55,7 +55,7 @@ def path(tmp_path: Path) -> Path:
 
 def small(path: Path) -> Path:
     """An index of two documents."""
-    Index.create(path).add([{"id": "a", "text": "kept a"}, {"id": "b", "text": "kept b"}])
+    Index.create(path, "bm25").add([{"id": "a", "text": "kept a"}, {"id": "b", "text": "kept b"}])
     return path
 
 
@@ -232,5 +232,5 @@ def _as_another_user(path: Path) -> str:
     with pytest.raises(InputError, match="cannot be written"):
         index.delete(["a"])
     with pytest.raises(InputError, match="cannot make an index here"):
-        Index.create(path.parent / "other")
+        Index.create(path.parent / "other", "bm25")
     return "as expected"

@@ -330,7 +330,7 @@ def test_an_architecture_without_a_known_head_is_refused() -> None:
         ({"dense": "max"}, "dense is 'max'"),
         ({}, "lexical and dense are none"),
         ({"lexical": "splade", "dimensions": 128}, "dense is none"),
-        ({"lexical": "splade", "head_width": 8}, "head_width belongs to uniCOIL"),
+        ({"lexical": "splade", "head_width": 8}, "head_width belongs to the head of unicoil and words"),
         ({"dense": "cls", "dimensions": 0}, "dimensions is 0"),
         ({"dense": "cls", "max_length": 2}, "max_length is 2"),
         ({"dense": "cls", "query_length": "64"}, "query_length is '64'"),

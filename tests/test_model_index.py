@@ -57,6 +57,6 @@ def test_another_model_in_its_place_is_refused(tmp_path: Path, joint: Path) -> N
 
 
 def test_a_name_that_is_no_model_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="neither bm25 nor vectors"):
+    with pytest.raises(InputError, match="none of mini, bm25 and vectors"):
         Index.create(tmp_path / "my.idx", "word2vec")
     assert not (tmp_path / "my.idx").exists()

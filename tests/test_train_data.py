@@ -125,9 +125,9 @@ def test_a_folder_gives_each_query_its_relevant_document_and_hard_negatives(
     by_text = {text: name for name, text in QUERIES.items()}
     asked = [by_text[text] for text in texts(tokenizer, batch.queries)]
     assert sorted(asked) == sorted(QUERIES)
-    assert texts(tokenizer, batch.passages[::2]) == [DOCS[QRELS[query]] for query in asked]
+    assert texts(tokenizer, list(batch.passages)[::2]) == [DOCS[QRELS[query]] for query in asked]
     rows = [collection.query_ids.index(query) for query in asked]
-    assert texts(tokenizer, batch.passages[1::2]) == [list(DOCS.values())[(row + 1) % 6] for row in rows]
+    assert texts(tokenizer, list(batch.passages)[1::2]) == [list(DOCS.values())[(row + 1) % 6] for row in rows]
 
 
 def test_a_hard_negative_that_is_another_querys_positive_stays_a_negative_of_its_own(collection: Collection) -> None:
@@ -169,7 +169,7 @@ def test_a_query_without_hard_negatives_gets_others_that_are_not_relevant(collec
 def test_a_share_of_a_batch_is_texts_of_one_process_and_marks_of_all(collection: Collection) -> None:
     batch = next(Pairs(collection, [[5]] * 5, 1, seed=0).batches(0, 4))
     first, second = batch.share(0, 2), batch.share(1, 2)
-    assert [*first.queries, *second.queries] == [*batch.queries]
+    assert [row.tolist() for row in [*first.queries, *second.queries]] == [row.tolist() for row in batch.queries]
     assert [len(first.passages), len(second.passages)] == [4, 4]
     assert first.relevant is batch.relevant
 
@@ -211,13 +211,13 @@ def test_bm25_mines_negatives_that_share_words_and_are_not_relevant(tmp_path: Pa
     config = read_config(write_config(tmp_path), backbone=str(bert))
     collection = Reader(tokenizer, MODEL).collection(Source.of_folder(folder, "train"))
     model = BiEncoder.load(bert, MODEL)
-    mined = hard_negatives(config, collection, model, mine=True)
+    mined = hard_negatives(config, folder, collection, model, mine=True)
     names = [[collection.doc_ids[row] for row in rows] for rows in mined]
     assert names == [["d6"], [], [], ["d2", "d5"], ["d6"]]  # q1: tree; q4: river; q5: stone
     path = tmp_path / "out" / "negatives-bm25.jsonl.gz"
     assert read_negatives(path, collection) == mined
     written = path.stat().st_mtime_ns
-    assert hard_negatives(config, collection, model, mine=True) == mined
+    assert hard_negatives(config, folder, collection, model, mine=True) == mined
     assert path.stat().st_mtime_ns == written  # mined once
 
 
@@ -226,7 +226,7 @@ def test_the_model_mines_what_it_ranks_high_itself(tmp_path: Path, bert: Path, t
     data = f'folder = "{folder}"\nnegatives_from = "model"\ndepth = 3'
     config = read_config(write_config(tmp_path, data=data), backbone=str(bert))
     collection = Reader(tokenizer, config.model).collection(Source.of_folder(folder, "train"))
-    mined = hard_negatives(config, collection, BiEncoder.load(bert, config.model), mine=True)
+    mined = hard_negatives(config, folder, collection, BiEncoder.load(bert, config.model), mine=True)
     assert [len(rows) for rows in mined] == [3] * 5
     assert all(row not in collection.relevant[query] for query, rows in enumerate(mined) for row in rows)
 

@@ -17,6 +17,7 @@ from denslice import encoders
 from denslice.densify import split_by_slice
 from denslice.encoders import Encoder
 from denslice.encoders.bm25 import Bm25
+from denslice.encoders.mini import Mini
 from denslice.errors import InputError
 from denslice.records import Doc, checked_doc, checked_id
 from denslice.slicing import Slicing
@@ -29,7 +30,7 @@ from denslice.store.snapshot import PLACES, SEGMENTS, VOCABULARY, Snapshot
 from denslice.store.vocabulary import Growth, merged_words, write_piece
 from denslice.vectors import Encoded, Floats, stacked
 
-BATCH = 2_048  # documents encoded at a time
+BATCH = 2_048  # documents stored or deleted at a time
 SAMPLE = 20_000  # documents a slicing, and the average length, are learned from
 SAMPLE_CHARACTERS = 64_000_000
 SEGMENT_DOCS = 1 << 18
@@ -128,7 +129,7 @@ class Build:
     def _encoder(self, first: list[Doc]) -> Encoder:
         name, options = self.manifest.encoder, self.manifest.encoder_options
         encoder = encoders.load(name, options, self.words)
-        if not isinstance(encoder, Bm25):
+        if not isinstance(encoder, Bm25 | Mini):
             return encoder
         length = sum(segment.length for segment in self.manifest.segments)
         length += encoder.total_length(doc.contents for doc in first)
@@ -136,17 +137,23 @@ class Build:
         return encoders.load(name, options, self.words, length / docs if length else 1.0)
 
     def _add(self, batches: Iterator[Batch]) -> int:
+        batches = self._told(batches)
         if self.slicing is None:
             batches = self._settle_slicing(batches)
         added = 0
         for docs, encoded in batches:
             self._append(docs, encoded)
             added += len(docs)
-            if self.progress:
-                self.progress(len(docs))
         if sum(_is_worn(segment) for segment in self.old.values()) >= MANY_WORN:
             self.merge()
         return added
+
+    def _told(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        """The batches, each told as soon as it is encoded: what comes after takes little time."""
+        for docs, encoded in batches:
+            if self.progress:
+                self.progress(len(docs))
+            yield docs, encoded
 
     def _settle_slicing(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         """Learns the slicing from the first documents, then gives all batches on."""
@@ -269,7 +276,7 @@ def _sample(docs: Iterator[Doc]) -> Iterator[Doc]:
 
 
 def _encoded(docs: Iterator[Doc], encoder: Encoder) -> Iterator[Batch]:
-    while batch := list(islice(docs, BATCH)):
+    while batch := list(islice(docs, encoder.at_once)):
         yield batch, encoder.encode_docs([_read(doc, encoder.reads) for doc in batch])
 
 

@@ -98,12 +98,13 @@ def index(
     ],
     to: Annotated[Path, typer.Option(metavar="INDEX", help="The index's folder: a new one, or one to add to.")],
     encoder: Annotated[
-        str | None, typer.Option(help="bm25 (the default), vectors, or a model: folder or hub id.")
+        str | None,
+        typer.Option(help="mini (the default: words and meaning), bm25, vectors, or a model: folder or hub id."),
     ] = None,
     slices: Annotated[int | None, typer.Option(help="How many slices a document keeps. Default: 768.")] = None,
     slicing: Annotated[str | None, typer.Option(help="learned (the default), stride, contiguous or random.")] = None,
     query: Annotated[str | None, typer.Option(help="full (the default) or sliced, as in the paper.")] = None,
-    language: Annotated[str | None, typer.Option(help="Whose stems bm25 takes. Default: english.")] = None,
+    language: Annotated[str | None, typer.Option(help="Whose stems mini and bm25 take. Default: english.")] = None,
     vocab: Annotated[int | None, typer.Option(help="Columns of ready vectors.")] = None,
     skip: Annotated[int | None, typer.Option(help="Leading token ids to leave out. Default: 0.")] = None,
     seed: Annotated[int | None, typer.Option(help="For --slicing random. Default: 0.")] = None,
@@ -129,6 +130,23 @@ def index(
         count = index_files(inputs, to, chosen, bar, wait)
     took, weighs = seconds(time.perf_counter() - began), size(_open(to).info()["bytes"])
     write_line(f"indexed {counted(count, 'document')} into {to} ({took}, {weighs})")
+
+
+@app.command()
+def export(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A trained model that weighs words: folder or hub id.")],
+    to: Annotated[Path, typer.Option(metavar="FOLDER", help="A new folder, for --encoder.")],
+    texts: Annotated[
+        str | None,
+        typer.Option(metavar="FILE|FOLDER", help="Texts such as it will read: with them, weights in int8."),
+    ] = None,
+) -> None:
+    """Write a model that runs without torch: an ONNX graph, its tokenizer and its settings."""
+    from denslice.exporting import export_model
+    from denslice.printing import size
+
+    weighs = size(export_model(model, to, texts))
+    typer.echo(f"wrote {to} ({weighs})")
 
 
 @app.command()
@@ -289,7 +307,7 @@ def _demo_next(keep: Path | None) -> None:
     from denslice.printing import console
 
     out = console()
-    out.print("\nA bar is what a word added to the score: question weight × document weight.")
+    out.print("\nA bar is what a word added to the score, question weight × document weight, or what meaning added.")
     out.print("Next, search text of your own:")
     out.print("  denslice index your-files/ --to my.idx")
     out.print('  denslice search my.idx "your question" --explain')

@@ -39,7 +39,7 @@ class Index:
     def create(
         cls,
         path: str | Path,
-        encoder: str = "bm25",
+        encoder: str = "mini",
         *,
         slices: int = 768,
         slicing: str = "learned",
@@ -52,10 +52,10 @@ class Index:
     ) -> Index:
         """A new, empty index in a folder that does not exist yet.
 
-        `encoder` is "bm25", "vectors", or a transformer model's folder or hub id. `query` is "full" (every query token
-        meets the sliced documents) or "sliced" (the paper). `vocab` is the number of columns of ready vectors; `skip`
-        leaves the first tokens out of the slicing, None meaning what suits the encoder; filters on `filterable`
-        metadata fields are fast, on others slower; `options` are the encoder's settings.
+        `encoder` is "mini" (the model in the package), "bm25", "vectors", or a model's folder or hub id. `query` is
+        "full" (every query token meets the sliced documents) or "sliced" (the paper). `vocab` is the number of columns
+        of ready vectors; `skip` leaves the first tokens out of the slicing, None meaning what suits the encoder;
+        filters on `filterable` metadata fields are fast, on others slower; `options` are the encoder's settings.
         """
         if slicing not in KINDS:
             raise InputError(f"unknown slicing {slicing!r}; known: {', '.join(KINDS)}")

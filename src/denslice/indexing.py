@@ -54,7 +54,7 @@ def index_files(inputs: Sequence[str], to: Path, chosen: Mapping[str, Any], coun
     if there is None and "encoder" not in chosen:
         docs = _texts_only(docs)
     counter.expect(_expected([Path(name) for name in inputs]))
-    return _fill(to, there, chosen, lambda index: index.add(_counted(docs, counter), wait=wait))
+    return _fill(to, there, chosen, lambda index: index.add(docs, wait=wait, progress=counter.advance))
 
 
 def new_index(to: Path, chosen: Mapping[str, Any], fill: Fill) -> Index:
@@ -130,7 +130,7 @@ def _remove_remains(hidden: Path) -> None:
 
 
 def _create(folder: Path, chosen: Mapping[str, Any]) -> Index:
-    settings = {"encoder": "bm25", **chosen}
+    settings = {"encoder": "mini", **chosen}
     options = {"language": settings.pop("language")} if "language" in settings else {}
     return Index.create(folder, **settings, options=options)
 
@@ -142,15 +142,9 @@ def _texts_only(docs: Iterable[Doc]) -> Iterator[Doc]:
     """The documents; one with a ready vector is an error, since nobody said whether to take it or the text."""
     for doc in docs:
         if doc.vector is not None:
-            advice = "choose --encoder vectors to index the vectors, or --encoder bm25 to index the texts"
+            advice = "choose --encoder vectors to index the vectors, or --encoder mini to index the texts"
             raise InputError(f"document {doc.id!r} has a ready vector; {advice}")
         yield doc
-
-
-def _counted(docs: Iterable[Doc], counter: Counter) -> Iterator[Doc]:
-    for doc in docs:
-        yield doc
-        counter.advance(1)
 
 
 def _expected(paths: Sequence[Path]) -> int | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from denslice.encoders.bm25 import Bm25, Bm25Config
+from denslice.encoders.mini import NAME, is_exported, load_mini, mini_options
 from denslice.encoders.models import load_model, model_options
 from denslice.encoders.vectors import Vectors, VectorsConfig
 from denslice.store.vocabulary import Words
@@ -18,6 +19,7 @@ class Encoder(Protocol):
     uses_idf: bool  # the query's weights are to be multiplied by the collection's idf
     lam: float  # λ: what the dense score is multiplied by before it is added to the lexical one
     reads: str  # what it encodes of a document: "text" or "vector"
+    at_once: int  # how many documents it is best given at a time
 
     def encode_docs(self, items: Sequence[Any]) -> Encoded:
         """Lexical weights (n, vocabulary) of documents; a growing vocabulary takes in their new tokens."""
@@ -38,6 +40,8 @@ def checked_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
         return Bm25Config.from_json(dict(options)).to_json()
     if name == "vectors":
         return VectorsConfig.from_json(options).to_json()
+    if name == NAME or is_exported(name):
+        return mini_options(name, options)
     return model_options(name, options)
 
 
@@ -47,4 +51,6 @@ def load(name: str, options: Mapping[str, Any], words: Words, average_length: fl
         return Bm25(Bm25Config.from_json(dict(options)), words, average_length)
     if name == "vectors":
         return Vectors(VectorsConfig.from_json(options), words)
+    if name == NAME or is_exported(options["model"]):
+        return load_mini(options, words, average_length)
     return load_model(options)

@@ -72,6 +72,7 @@ class Bm25:
     """
 
     reads = "text"
+    at_once = 2_048
     lam = 1.0
     uses_idf = True  # whoever searches multiplies the query's weights by `idf`
 
@@ -80,7 +81,7 @@ class Bm25:
         self.config = config
         self.words = words
         self.average_length = average_length if config.average_length is None else config.average_length
-        self._analyzer = config.analyzer()
+        self.analyzer = config.analyzer()
         self._place = words.place if isinstance(words, Growth) else words.find
         # From a word as it stands straight to its id. Ids never change, and in a fixed vocabulary ABSENT stays so;
         # `find` of a Growth is not kept, as a word it lacks now may be placed later.
@@ -88,11 +89,11 @@ class Bm25:
 
     def total_length(self, texts: Iterable[str]) -> int:
         """The number of words in the texts without stop words, from which the average length comes; never grows."""
-        return sum(map(self._analyzer.length, texts))
+        return sum(map(self.analyzer.length, texts))
 
     def encode_docs(self, texts: Sequence[str]) -> Encoded:
         """Weights tf / (tf + k1 · (1 - b + b · length / average_length)): Lucene's, without idf."""
-        ids, rows = _flat([list(map(self._doc_ids.__getitem__, self._analyzer.split(text))) for text in texts])
+        ids, rows = _flat([list(map(self._doc_ids.__getitem__, self.analyzer.split(text))) for text in texts])
         lengths = np.bincount(rows[ids != STOP], minlength=len(texts))
         weights = self._counts(ids, rows, len(texts))
         norms = np.repeat(self._norms(lengths), np.diff(weights.indptr))  # (nnz,)
@@ -101,15 +102,24 @@ class Bm25:
 
     def encode_queries(self, texts: Sequence[str]) -> Encoded:
         """How often each word of the vocabulary occurs in each query; other words are dropped, and never grow it."""
-        ids, rows = _flat([[self.words.find(word) for word in self._analyzer.words(text)] for text in texts])
+        ids, rows = _flat([[self.words.find(word) for word in self.analyzer.words(text)] for text in texts])
         return Encoded(self._counts(ids, rows, len(texts)))
 
     def token(self, id: int) -> str:
         """The word (stem) that has this token id."""
         return self.words.word(id)
 
+    def doc_id(self, word: str) -> int:
+        """The token id of a document's word as it stands, placed if it is new; below 0 if it counts for nothing."""
+        return self._doc_ids[word]
+
+    def query_id(self, word: str) -> int:
+        """The token id of a query's word as it stands; below 0 if it counts for nothing."""
+        stem = self.analyzer.stem(word)
+        return STOP if stem is None else self.words.find(stem)
+
     def _doc_id(self, word: str) -> int:
-        stem = self._analyzer.stem(word)
+        stem = self.analyzer.stem(word)
         return STOP if stem is None else self._place(stem)
 
     def _norms(self, lengths: Ints) -> npt.NDArray[np.floating]:

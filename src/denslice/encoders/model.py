@@ -6,12 +6,13 @@ It is what `TransformerEncoder` encodes with and what `denslice.train` trains.
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from denslice.encoders.licence import read_licence, write_licence
-from denslice.encoders.model_config import ModelConfig
+from denslice.encoders.model_config import HEADED, ModelConfig
 from denslice.errors import InputError, MissingExtraError
 
 try:
@@ -32,13 +33,34 @@ from denslice.encoders.sentence_transformers_folder import (
 
 __all__ = ["BiEncoder", "ModelConfig", "Output", "load_tokenizer", "mlm_parts"]
 
+DOCS, QUERIES = 0, 1  # which of a word's two importances
+SOFTPLUS_ONE = math.log(math.e - 1)  # where softplus is 1
 PIECE = 16  # token positions whose logits over the vocabulary exist at one time
+
+
+class Words(NamedTuple):
+    """The words of a batch for a model that weighs words: BM25's weights, and the pieces each occurrence covers."""
+
+    side: int  # DOCS or QUERIES: whose importance is meant
+    columns: int  # C: how many different words count
+    rows: Tensor  # (entries,) which text
+    places: Tensor  # (entries,) which column
+    weights: Tensor  # (entries,) BM25's weight
+    texts: Tensor  # (occurrences,) which text
+    entries: Tensor  # (occurrences,) which entry
+    first: Tensor  # (occurrences,) first piece
+    end: Tensor  # (occurrences,)
+
+    def to(self, device: torch.device) -> Words:
+        """The same on another device."""
+        moved = (part.to(device, non_blocking=True) for part in self[2:])
+        return Words(self.side, self.columns, *moved)
 
 
 class Output(NamedTuple):
     """What one pass gives, float32; None for a head the model has not."""
 
-    lexical: Tensor | None  # (B, V), 0 or more
+    lexical: Tensor | None  # (B, V), 0 or more; (B, C) of a model that weighs words
     dense: Tensor | None  # (B, D)
 
 
@@ -75,12 +97,14 @@ class BiEncoder(nn.Module):
         """The width of the dense vector; 0 where there is none."""
         return 0 if self.config.dense == "none" else self.config.dimensions or self.width
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Output:
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, words: Words | None = None) -> Output:
         """Lexical and dense vectors of token ids (B, L), padded on the right."""
         body = self.backbone.base_model
         hidden = body(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state  # (B, L, H)
         if self.config.lexical == "splade":
             return Output(self._splade(hidden, attention_mask), self._dense(hidden, attention_mask))
+        if words is not None:
+            return Output(self._word_weights(hidden, words), self._dense(hidden, attention_mask))
         return Output(self._unicoil(hidden, input_ids, attention_mask), self._dense(hidden, attention_mask))
 
     def _splade(self, hidden: Tensor, mask: Tensor) -> Tensor:
@@ -100,6 +124,25 @@ class BiEncoder(nn.Module):
         weights: Tensor = self.token_head(hidden).squeeze(-1).float().relu()  # (B, L)
         weights = weights * (mask.bool() & ~torch.isin(input_ids, self.special))  # (B, L)
         return weights.new_zeros(len(weights), self.vocab).scatter_reduce(1, input_ids, weights, "amax")  # (B, V)
+
+    def importances(self, hidden: Tensor) -> Tensor:
+        """How much each piece matters (B, L, 2), in a document and in a query, from the hidden states (B, L, H)."""
+        if self.token_head is None:
+            raise ValueError("the model has no head on its tokens")
+        weights: Tensor = nn.functional.softplus(self.token_head(hidden).float() + SOFTPLUS_ONE)
+        return weights
+
+    def _word_weights(self, hidden: Tensor, words: Words) -> Tensor:
+        """BM25's weight of each word times its importance, the mean over its pieces; 1 where it has none."""
+        each = self.importances(hidden)[..., words.side]  # (B, L)
+        sums = nn.functional.pad(each.cumsum(1), (1, 0))  # (B, L + 1)
+        totals = sums[words.texts, words.end] - sums[words.texts, words.first]  # (occurrences,)
+        pieces = (words.end - words.first).float()
+        zeros = words.weights.new_zeros(len(words.weights))
+        seen = zeros.index_add(0, words.entries, pieces)  # (entries,)
+        importance = zeros.index_add(0, words.entries, totals) / seen.clamp(min=1) + (seen == 0)  # (entries,)
+        empty = zeros.new_zeros(len(hidden), words.columns)
+        return empty.index_put((words.rows, words.places), words.weights * importance)
 
     def _dense(self, hidden: Tensor, mask: Tensor) -> Tensor | None:
         if self.config.dense == "none":
@@ -188,11 +231,16 @@ def _projection(config: ModelConfig, width: int, bias: bool) -> nn.Linear | None
 
 
 def _token_head(config: ModelConfig, width: int) -> nn.Module | None:
-    if config.lexical != "unicoil":
+    if config.lexical not in HEADED:
         return None
+    outputs = 2 if config.lexical == "words" else 1
+    last = nn.Linear(config.head_width or width, outputs)
+    if config.lexical == "words":  # every importance starts at 1
+        nn.init.zeros_(last.weight)
+        nn.init.zeros_(last.bias)
     if config.head_width is None:
-        return nn.Linear(width, 1)
-    return nn.Sequential(nn.Linear(width, config.head_width), nn.GELU(), nn.Linear(config.head_width, 1))
+        return last
+    return nn.Sequential(nn.Linear(width, config.head_width), nn.GELU(), last)
 
 
 def _fill(parameter: nn.Parameter, weights: Tensor, name: str, folder: Path) -> None:

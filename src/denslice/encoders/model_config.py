@@ -9,7 +9,8 @@ from typing import Any
 
 from denslice.errors import InputError
 
-LEXICAL = ("none", "splade", "unicoil")
+LEXICAL = ("none", "splade", "unicoil", "words")
+HEADED = ("unicoil", "words")  # lexical parts with a head of their own on each token
 DENSE = ("none", "cls", "mean")
 
 
@@ -17,8 +18,10 @@ DENSE = ("none", "cls", "mean")
 class ModelConfig:
     """A model's heads and limits: a lexical head, a dense one, or both on one backbone (joint).
 
+    The lexical part is `splade` or `unicoil` over the tokenizer's pieces, or `words`: BM25's weight of each stemmed
+    word times an importance that the model gives it, 1 before training.
     `dimensions` is the width of the dense vector: None is the backbone's own, a number a linear projection to it.
-    `head_width` makes uniCOIL's head Linear–GELU–Linear of that width instead of one Linear. `lam` weighs the dense
+    `head_width` makes a token's head Linear–GELU–Linear of that width instead of one Linear. `lam` weighs the dense
     score (paper eq. 9). The lengths are in tokens, special ones included; the prompts are put before every text.
     """
 
@@ -40,8 +43,10 @@ class ModelConfig:
             raise InputError("a model needs a lexical head, a dense one or both; lexical and dense are none")
         if self.dense == "none" and (self.dimensions is not None or self.normalise):
             raise InputError("dimensions and normalise shape the dense vector, and dense is none")
-        if self.lexical != "unicoil" and self.head_width is not None:
-            raise InputError(f"head_width belongs to uniCOIL's head, and lexical is {self.lexical}")
+        if self.lexical not in HEADED and self.head_width is not None:
+            raise InputError(f"head_width belongs to the head of {' and '.join(HEADED)}, and lexical is {self.lexical}")
+        if self.lexical == "words" and (self.query_prompt or self.doc_prompt):
+            raise InputError("prompts would be weighed as words of the text, and lexical is words")
         self._check_types()
 
     def to_json(self) -> dict[str, Any]:

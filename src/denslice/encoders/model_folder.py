@@ -13,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor
 
-from denslice.encoders.model_config import ModelConfig
+from denslice.encoders.model_config import HEADED, ModelConfig
 from denslice.errors import InputError
 
 CONFIG = "denslice.json"
@@ -51,7 +51,7 @@ def local_folder(path_or_hub_id: str | Path) -> Path:
 def read_own(folder: Path) -> ModelFolder:
     """A folder that denslice wrote."""
     config = ModelConfig.from_json(read_json(folder / CONFIG))
-    has_heads = config.lexical == "unicoil" or config.dimensions is not None
+    has_heads = config.lexical in HEADED or config.dimensions is not None
     return ModelFolder(folder, config, load_weights(folder / HEADS) if has_heads else {})
 
 

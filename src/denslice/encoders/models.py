@@ -40,7 +40,7 @@ def _place(name: str) -> str:
         return str(Path(name).resolve())
     if "/" in name and not Path(name).is_absolute() and not name.startswith("."):
         return name  # a hub id
-    raise InputError(f"unknown encoder {name!r}: it is neither bm25 nor vectors, nor a model's folder or hub id")
+    raise InputError(f"unknown encoder {name!r}: it is none of mini, bm25 and vectors, nor a model's folder or hub id")
 
 
 @cache

@@ -31,9 +31,9 @@ _CJK = (
     "\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
 )
 _has_cjk = re.compile(f"[{_CJK}]").search
-_words = re.compile(r"\b\w\w+\b").findall
+_words = re.compile(r"\b\w\w+\b")
 _ascii_or_space = "".join(char if char.isalnum() or char == "_" else " " for char in map(chr, range(128)))
-_words_or_cjk = re.compile(rf"[{_CJK}]+|[^\W{_CJK}]{{2,}}").findall
+_words_or_cjk = re.compile(rf"[{_CJK}]+|[^\W{_CJK}]{{2,}}")
 
 Value = TypeVar("Value")
 
@@ -77,8 +77,15 @@ class Analyzer:
         if text.isascii():  # the same as _words, in half the time
             return [word for word in text.translate(_ascii_or_space).split() if len(word) > 1]
         if _has_cjk(text):
-            return [part for run in _words_or_cjk(text) for part in _pairs(run)]
-        return list(_words(text))
+            return [part for run in _words_or_cjk.findall(text) for part in _pairs(run)]
+        return list(_words.findall(text))
+
+    def spans(self, text: str) -> list[tuple[str, int, int]]:
+        """The words `split` gives of a text in lower case, each with where it begins and ends."""
+        if _has_cjk(text):
+            runs = ((run.group(), run.start()) for run in _words_or_cjk.finditer(text))
+            return [(part, at + i, at + i + len(part)) for run, at in runs for i, part in enumerate(_pairs(run))]
+        return [(word.group(), word.start(), word.end()) for word in _words.finditer(text)]
 
     def stem(self, word: str) -> str | None:
         """The stem of a word that `split` gave, or None for a stop word."""

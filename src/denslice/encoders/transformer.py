@@ -34,6 +34,7 @@ class TransformerEncoder:
     """
 
     reads = "text"
+    at_once = 1_024
     uses_idf = False
 
     def __init__(
@@ -46,6 +47,10 @@ class TransformerEncoder:
     ) -> None:
         if batch < 1:
             raise InputError(f"batch is {batch}, expected a whole number of at least 1")
+        if model.config.lexical == "words":
+            raise InputError(
+                f"{name} weighs words, which torch is not needed for: export it first, then use that folder"
+            )
         self.device = _device(device)
         self.model = model.eval().to(self.device)
         self.name = name

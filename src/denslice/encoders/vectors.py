@@ -43,6 +43,7 @@ class Vectors:
     lam = 1.0
     uses_idf = False
     reads = "vector"
+    at_once = 2_048
 
     def __init__(self, config: VectorsConfig, words: Words) -> None:
         self.config = config

@@ -16,7 +16,8 @@ def ahead(items: Iterator[Item]) -> Generator[Item, None, None]:
     """The items, made while the caller is busy with the ones before; an error comes where its item was wanted."""
     made: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue(AHEAD)
     stop = threading.Event()
-    threading.Thread(target=_make, args=(items, made, stop), daemon=True).start()
+    maker = threading.Thread(target=_make, args=(items, made, stop), daemon=True)
+    maker.start()
     try:
         while True:
             item, error = made.get()
@@ -25,6 +26,7 @@ def ahead(items: Iterator[Item]) -> Generator[Item, None, None]:
             yield item
     finally:
         stop.set()
+        maker.join()  # a thread that is in the middle of torch when the process ends brings it down
 
 
 def _make(items: Iterator[Item], made: queue.Queue[Any], stop: threading.Event) -> None:

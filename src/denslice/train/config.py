@@ -24,9 +24,12 @@ SETTINGS = "config.toml"  # the resolved config's name beside a checkpoint
 
 @dataclass(frozen=True)
 class DataConfig:
-    """Where examples come from: a BEIR `folder`, or MS MARCO `triples` of texts, or of ids with two more files."""
+    """Where examples come from: a BEIR `folder`, several `folders`, or MS MARCO `triples` of texts, or of ids with
+    two more files. Each batch is drawn from one of several folders, more often from those with more queries.
+    """
 
     folder: str | None = None
+    folders: tuple[str, ...] = ()
     split: str = "train"
     triples: str | None = None
     collection: str | None = None  # what the ids of the triples stand for
@@ -132,8 +135,8 @@ class TrainConfig:
                 raise InputError(f"{name} is {value}, expected at least {least}")
         if not 0 < self.loss.temperature < math.inf or not 0 < self.loss.distill_temperature < math.inf:
             raise InputError("loss.temperature and loss.distill_temperature must be above 0")
-        if bool(self.data.folder) == bool(self.data.triples):
-            raise InputError("name the training data: either data.folder (BEIR) or data.triples (MS MARCO)")
+        if sum(map(bool, (self.data.folder, self.data.folders, self.data.triples))) != 1:
+            raise InputError("name the training data: one of data.folder, data.folders (BEIR), data.triples (MS MARCO)")
         if self.data.triples and self.data.negatives != 1:
             raise InputError(f"data.negatives is {self.data.negatives}, but a line of triples holds 1")
         if bool(self.data.collection) != bool(self.data.queries):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -21,8 +21,10 @@ from denslice.errors import InputError
 from denslice.lines import located, read_lines
 from denslice.runs import read_qrels
 from denslice.train.tokens import TokenIds, Tokens, tokenised
+from denslice.train.word_reader import WordReader
 
 Rows = npt.NDArray[np.int64]
+Scored = dict[tuple[str, str], float]  # a teacher's scores by query and document
 UNKNOWN = float("nan")  # where the teacher gave no score
 
 
@@ -30,17 +32,17 @@ UNKNOWN = float("nan")  # where the teacher gave no score
 class Batch:
     """B queries and their P passages: each query's positive, then its hard negatives, query after query."""
 
-    queries: Sequence[Sequence[int] | TokenIds]
-    passages: Sequence[Sequence[int] | TokenIds]
+    queries: Tokens
+    passages: Tokens
     relevant: npt.NDArray[np.bool_]  # (B, P) other passages known to be relevant to the query
     teacher: npt.NDArray[np.float32] | None = None  # (B, P) a teacher's scores, NaN where there are none
 
     def share(self, process: int, processes: int) -> Batch:
         """The texts that one of several processes encodes; the marks stay those of the whole batch."""
         queries, passages = len(self.queries) // processes, len(self.passages) // processes
-        mine = slice(process * queries, (process + 1) * queries)
-        theirs = slice(process * passages, (process + 1) * passages)
-        return Batch(self.queries[mine], self.passages[theirs], self.relevant, self.teacher)
+        mine = range(process * queries, (process + 1) * queries)
+        theirs = range(process * passages, (process + 1) * passages)
+        return Batch(self.queries.only(mine), self.passages.only(theirs), self.relevant, self.teacher)
 
 
 class Examples(Protocol):
@@ -92,6 +94,7 @@ class Reader:
         self._tokenizer = tokenizer
         self._config = config
         self._docs: dict[Path, tuple[list[str], Tokens]] = {}
+        self._words: dict[Path, WordReader] = {}
 
     def collection(self, source: Source, limit: int | None = None, few: int | None = None) -> Collection:
         """The documents, and the first `limit` queries that have a relevant one.
@@ -107,22 +110,31 @@ class Reader:
             kept = _fewer(names, {doc for query in queries for doc in grades[query.id]}, few)
             names, docs = [names[row] for row in kept], docs.only(kept)
         rows = {name: row for row, name in enumerate(names)}
-        texts = (self._config.query_prompt + query.text for query in queries)
         return Collection(
             names,
             docs,
             [query.id for query in queries],
-            tokenised(self._tokenizer, texts, self._config.query_length),
+            self._read_queries(source.docs, [query.text for query in queries]),
             [{rows[doc]: grade for doc, grade in grades[query.id].items()} for query in queries],
         )
 
     def _read_docs(self, path: Path) -> tuple[list[str], Tokens]:
         if path not in self._docs:
             docs = list(read_docs([path]))
-            texts = (self._config.doc_prompt + doc.contents for doc in docs)
-            found = tokenised(self._tokenizer, texts, self._config.max_length)
+            if self._config.lexical == "words":
+                self._words[path] = WordReader(self._tokenizer, self._config)
+                found = self._words[path].docs([doc.contents for doc in docs])
+            else:
+                texts = (self._config.doc_prompt + doc.contents for doc in docs)
+                found = tokenised(self._tokenizer, texts, self._config.max_length)
             self._docs[path] = ([doc.id for doc in docs], found)
         return self._docs[path]
+
+    def _read_queries(self, path: Path, texts: list[str]) -> Tokens:
+        if path in self._words:
+            return self._words[path].queries(texts)
+        prompted = (self._config.query_prompt + text for text in texts)
+        return tokenised(self._tokenizer, prompted, self._config.query_length)
 
 
 def _positive_grades(path: Path, docs: set[str]) -> dict[str, dict[str, int]]:
@@ -153,7 +165,7 @@ class Pairs:
         hard: Sequence[Sequence[int]],
         negatives: int,
         seed: int,
-        teacher: dict[tuple[str, str], float] | None = None,
+        teacher: Scored | None = None,
     ) -> None:
         self._collection = collection
         self._hard = hard  # per query the rows that hard negatives are drawn from
@@ -161,24 +173,28 @@ class Pairs:
         self._seed = seed
         self._teacher = teacher
 
+    def __len__(self) -> int:
+        return len(self._collection.query_ids)
+
     def texts(self) -> Iterable[TokenIds]:
         """Every document of the collection."""
-        return (self._collection.docs[row] for row in range(len(self._collection.docs)))
+        return self._collection.docs
 
     def batches(self, start: int, size: int) -> Iterator[Batch]:
         """Batches without end, as they come after the first `start` examples."""
         while True:
-            yield self._batch(start, size)
+            yield self.batch(start, size)
             start += size
 
-    def _batch(self, start: int, size: int) -> Batch:
+    def batch(self, start: int, size: int) -> Batch:
+        """The batch that comes after the first `start` examples."""
         draw = np.random.default_rng((self._seed, 1, start))
         queries = [self._query_at(position) for position in range(start, start + size)]
         passages = [row for query in queries for row in self._passages(query, draw)]
         found = self._collection
         return Batch(
-            [found.queries[query] for query in queries],
-            [found.docs[row] for row in passages],
+            found.queries.only(queries),
+            found.docs.only(passages),
             self._marks(queries, np.array(passages)),
             self._taught(queries, passages),
         )
@@ -212,9 +228,33 @@ class Pairs:
         return np.array(rows, dtype=np.float32)
 
 
-def read_teacher(path: Path) -> dict[tuple[str, str], float]:
+class Mixed:
+    """Examples of several collections, each batch of one: its passages are then each other's negatives.
+
+    A collection is drawn as often as the square root of its queries says, so that a large one does not drown others.
+    """
+
+    def __init__(self, collections: Sequence[Pairs], seed: int) -> None:
+        self._collections = collections
+        self._seed = seed
+        roots = np.sqrt([len(pairs) for pairs in collections])
+        self._shares = roots / roots.sum()
+
+    def texts(self) -> Iterable[TokenIds]:
+        """Every document of every collection."""
+        return chain.from_iterable(pairs.texts() for pairs in self._collections)
+
+    def batches(self, start: int, size: int) -> Iterator[Batch]:
+        """Batches without end, as they come after the first `start` examples."""
+        while True:
+            draw = np.random.default_rng((self._seed, 3, start))
+            yield self._collections[draw.choice(len(self._collections), p=self._shares)].batch(start, size)
+            start += size
+
+
+def read_teacher(path: Path) -> Scored:
     """A teacher's scores by query and document, of lines `query document score` with tabs or spaces between."""
-    scores: dict[tuple[str, str], float] = {}
+    scores: Scored = {}
     for number, line in read_lines(path):
         fields = line.split("\t") if "\t" in line else line.split()
         if len(fields) != 3:

@@ -20,7 +20,7 @@ from denslice.slicing import Slicing
 from denslice.train.data import Collection
 from denslice.train.loss import Vectors
 from denslice.train.measures import DEPTH, Rows, first_ranks, measures, packed
-from denslice.train.tokens import Tokens, padded
+from denslice.train.tokens import TokenIds, Tokens, padded_texts
 
 QUERIES_AT_ONCE = 8192
 NOT_FOUND = -1
@@ -76,7 +76,11 @@ class Texts:
 
 
 def views(model: BiEncoder, slices: Sequence[int] = ()) -> list[View]:
-    """The parts a model has and their sum; then, for each number of slices, with the query sliced and full."""
+    """The parts a model has and their sum; then, for each number of slices, with the query sliced and full.
+
+    Words have no slices here: their vocabulary is the collection's.
+    """
+    slices = () if model.config.lexical == "words" else slices
     lexical, dense = model.config.lexical != "none", model.config.dense != "none"
     plain = [View(True, False)] * lexical + [View(False, True)] * dense + [View(True, True)] * (lexical and dense)
     sliced = [
@@ -123,11 +127,12 @@ class Searcher:
     def _search_some(
         self, queries: Tokens, docs: Tokens, chosen: Sequence[View], k: int, some: range
     ) -> dict[str, Rows]:
-        asked = self._encode_queries(queries, some)
+        columns = None if queries.words is None else queries.words.only(some).columns()
+        asked = self._encode_queries(queries, columns, some)
         best = {view.name: _nothing(len(some), self._device) for view in chosen}
         held = 0.0
         for rows in by_length(docs, self._tokens):
-            texts = Texts(self._encode([docs[row] for row in rows]), self._skip)
+            texts = Texts(self._encode(docs.only(rows), columns), self._skip)
             at = torch.tensor(rows, device=self._device)
             for view in chosen:
                 best[view.name] = _merged(best[view.name], self._scores(asked, texts, view), at, k)
@@ -135,16 +140,17 @@ class Searcher:
         self.query_tokens, self.doc_tokens = asked.tokens, held
         return {name: found.rows.cpu().numpy() for name, found in best.items()}
 
-    def _encode_queries(self, queries: Tokens, some: range) -> Texts:
-        parts = [self._encode([queries[row] for row in some[at : at + 256]]) for at in range(0, len(some), 256)]
+    def _encode_queries(self, queries: Tokens, columns: TokenIds | None, some: range) -> Texts:
+        starts = range(0, len(some), 256)
+        parts = [self._encode(queries.only(some[at : at + 256]), columns) for at in starts]
         lexical = [part.lexical for part in parts if part.lexical is not None]
         dense = [part.dense for part in parts if part.dense is not None]
         return Texts(Vectors(torch.cat(lexical) if lexical else None, torch.cat(dense) if dense else None), self._skip)
 
-    def _encode(self, rows: Sequence[object]) -> Vectors:
-        batch = padded(rows, self._model.tokenizer.pad_token_id).to(self._device)  # type: ignore[arg-type]
+    def _encode(self, texts: Tokens, columns: TokenIds | None) -> Vectors:
+        batch = padded_texts(texts, self._model.tokenizer.pad_token_id, columns).to(self._device)
         with _fast_float32():
-            found = self._model(batch.ids, batch.mask)
+            found = self._model(batch.ids, batch.mask, batch.words)
         return Vectors(found.lexical, found.dense)
 
     def _scores(self, queries: Texts, docs: Texts, view: View) -> Tensor:

@@ -21,7 +21,7 @@ from denslice.train.loss import Vectors, losses, score
 from denslice.train.optimizer import set_rate, train_mode
 from denslice.train.results import append_result
 from denslice.train.start import Run, read_judged, start
-from denslice.train.tokens import Padded, padded
+from denslice.train.tokens import Padded, padded_texts
 
 
 class Tensors(NamedTuple):
@@ -84,9 +84,11 @@ def _batches(run: Run) -> Iterator[Tensors]:
     pad = run.model.tokenizer.pad_token_id
     for batch in run.examples.batches(run.first * settings.accumulate * settings.batch, settings.batch):
         mine = batch.share(run.processes.process_index, run.processes.num_processes)
+        columns = None if batch.queries.words is None else batch.queries.words.columns()
         marks = torch.from_numpy(batch.relevant).to(device)
         teacher = None if batch.teacher is None else torch.from_numpy(batch.teacher).to(device)
-        yield Tensors(padded(mine.queries, pad).to(device), padded(mine.passages, pad).to(device), marks, teacher)
+        queries, passages = (padded_texts(some, pad, columns).to(device) for some in (mine.queries, mine.passages))
+        yield Tensors(queries, passages, marks, teacher)
 
 
 def _from_all(vectors: Vectors, run: Run) -> Vectors:
@@ -110,8 +112,8 @@ def _teach(run: Run, batch: Tensors) -> Tensor:
     if run.teacher is None:
         raise ValueError("the run has no teacher")
     with torch.no_grad(), run.processes.autocast():
-        queries = _from_all(Vectors(*run.teacher(batch.queries.ids, batch.queries.mask)), run)
-        passages = _from_all(Vectors(*run.teacher(batch.passages.ids, batch.passages.mask)), run)
+        queries = _from_all(Vectors(*run.teacher(batch.queries.ids, batch.queries.mask, batch.queries.words)), run)
+        passages = _from_all(Vectors(*run.teacher(batch.passages.ids, batch.passages.mask, batch.passages.words)), run)
     return score(queries, passages, run.teacher.config.lam).searched
 
 

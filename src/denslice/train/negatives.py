@@ -25,23 +25,20 @@ from denslice.train.evaluate import NOT_FOUND, Searcher, views
 MINED_BY = ("bm25", "model")
 
 
-def hard_negatives(config: TrainConfig, collection: Collection, model: BiEncoder, mine: bool) -> list[list[int]]:
-    """Of each query the rows that hard negatives are drawn from, best first.
+def hard_negatives(
+    config: TrainConfig, folder: Path, collection: Collection, model: BiEncoder, mine: bool
+) -> list[list[int]]:
+    """Of each query of the folder the rows that hard negatives are drawn from, best first.
 
     Mined where no file of an earlier run has them; with several processes only one may `mine`, before the others.
     """
     if config.data.negatives == 0:
         return [[] for _ in collection.query_ids]
-    if config.data.negatives_from not in MINED_BY:
-        return read_negatives(Path(config.data.negatives_from), collection)
-    path = Path(config.output.folder) / f"negatives-{config.data.negatives_from}.jsonl.gz"
-    if mine and _settings_in(path) != _settings(config):
-        found = (
-            _by_bm25(config, collection)
-            if config.data.negatives_from == "bm25"
-            else _by_model(config, collection, model)
-        )
-        write_negatives(path, _settings(config), collection, found)
+    path, settings = _file(config, folder), _settings(config, folder)
+    if config.data.negatives_from in MINED_BY and mine and _settings_in(path) != settings:
+        by_bm25 = config.data.negatives_from == "bm25"
+        found = _by_bm25(config, folder, collection) if by_bm25 else _by_model(config, collection, model)
+        write_negatives(path, settings, collection, found)
     return read_negatives(path, collection)
 
 
@@ -78,9 +75,18 @@ def read_negatives(path: Path, collection: Collection) -> list[list[int]]:
     return [found.get(name, []) for name in collection.query_ids]
 
 
-def _settings(config: TrainConfig) -> dict[str, Any]:
+def _file(config: TrainConfig, folder: Path) -> Path:
+    """Where a folder's negatives are: in a file, or in one of its name where training reads several folders."""
+    by = config.data.negatives_from
+    place = Path(config.output.folder) / f"negatives-{by}" if by in MINED_BY else Path(by)
+    if config.data.folders:
+        return place / f"{folder.name}.jsonl.gz"
+    return place.with_name(f"{place.name}.jsonl.gz") if by in MINED_BY else place
+
+
+def _settings(config: TrainConfig, folder: Path) -> dict[str, Any]:
     data = config.data
-    told = {"by": data.negatives_from, "folder": data.folder, "split": data.split, "depth": data.depth}
+    told = {"by": data.negatives_from, "folder": str(folder), "split": data.split, "depth": data.depth}
     return told | ({"model": config.backbone} if data.negatives_from == "model" else {})
 
 
@@ -91,8 +97,7 @@ def _settings_in(path: Path) -> object:
     return json_object(line).get("settings")
 
 
-def _by_bm25(config: TrainConfig, collection: Collection) -> Iterator[list[int]]:
-    folder = Path(str(config.data.folder))
+def _by_bm25(config: TrainConfig, folder: Path, collection: Collection) -> Iterator[list[int]]:
     rows = {name: row for row, name in enumerate(collection.doc_ids)}
     wanted = set(collection.query_ids)
     with TemporaryDirectory(prefix="denslice-negatives-") as temporary:

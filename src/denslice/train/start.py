@@ -14,7 +14,7 @@ from denslice.encoders.model import BiEncoder
 from denslice.errors import InputError
 from denslice.train import checkpoints
 from denslice.train.config import SETTINGS, TrainConfig
-from denslice.train.data import Collection, Examples, Pairs, Reader, Source, read_teacher
+from denslice.train.data import Collection, Examples, Mixed, Pairs, Reader, Scored, Source, read_teacher
 from denslice.train.log import Log, Watch
 from denslice.train.loss import Vectors
 from denslice.train.mlm import calibrate, warm_up
@@ -35,7 +35,8 @@ class Towers(nn.Module):
 
     def forward(self, queries: Padded, passages: Padded) -> tuple[Vectors, Vectors]:
         """Vectors of B queries and P passages."""
-        return Vectors(*self.model(queries.ids, queries.mask)), Vectors(*self.model(passages.ids, passages.mask))
+        asked = self.model(queries.ids, queries.mask, queries.words)
+        return Vectors(*asked), Vectors(*self.model(passages.ids, passages.mask, passages.words))
 
 
 @dataclass(frozen=True)
@@ -129,9 +130,19 @@ def _examples(config: TrainConfig, model: BiEncoder, reader: Reader, mine: bool)
     if data.triples is not None:
         collection, queries = (None if path is None else Path(path) for path in (data.collection, data.queries))
         return Triples(Path(data.triples), model.tokenizer, model.config, collection, queries)
-    found = reader.collection(Source.of_folder(Path(str(data.folder)), data.split))
     taught = None if data.teacher is None else read_teacher(Path(data.teacher))
-    return Pairs(found, hard_negatives(config, found, model, mine), data.negatives, config.seed, taught)
+    pairs = [
+        _pairs(config, Path(folder), model, reader, mine, taught) for folder in data.folders or (str(data.folder),)
+    ]
+    return Mixed(pairs, config.seed) if data.folders else pairs[0]
+
+
+def _pairs(
+    config: TrainConfig, folder: Path, model: BiEncoder, reader: Reader, mine: bool, taught: Scored | None
+) -> Pairs:
+    found = reader.collection(Source.of_folder(folder, config.data.split))
+    hard = hard_negatives(config, folder, found, model, mine)
+    return Pairs(found, hard, config.data.negatives, config.seed, taught)
 
 
 def _prepare_heads(config: TrainConfig, model: BiEncoder, examples: Examples, log: Log) -> None:
@@ -141,7 +152,7 @@ def _prepare_heads(config: TrainConfig, model: BiEncoder, examples: Examples, lo
     if warmup.active is not None or warmup.score is not None:
         some = next(examples.batches(0, 64))
         group = len(some.passages) // len(some.queries)
-        calibrate(model, some.queries, some.passages[::group], warmup.active, warmup.score)
+        calibrate(model, list(some.queries), list(some.passages)[::group], warmup.active, warmup.score)
 
 
 def _teacher_model(config: TrainConfig, model: BiEncoder) -> BiEncoder | None:

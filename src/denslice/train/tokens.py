@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any
 
@@ -11,6 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+
+from denslice.encoders.model import Words
+from denslice.train.words import WordTexts
 
 TokenIds = npt.NDArray[np.int32]
 AT_ONCE = 10_000  # texts given to the tokenizer together
@@ -23,6 +26,7 @@ class Tokens:
 
     flat: TokenIds
     starts: npt.NDArray[np.int64]  # (n + 1,)
+    words: WordTexts | None = None  # for a model that weighs words
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -30,9 +34,12 @@ class Tokens:
     def __getitem__(self, row: int) -> TokenIds:
         return self.flat[self.starts[row] : self.starts[row + 1]]
 
+    def __iter__(self) -> Iterator[TokenIds]:
+        return map(self.__getitem__, range(len(self)))
+
     def only(self, rows: Sequence[int]) -> Tokens:
         """These rows alone."""
-        return Tokens(np.concatenate([self[row] for row in rows]), _starts([len(self[row]) for row in rows]))
+        return joined([self[row] for row in rows], None if self.words is None else self.words.only(rows))
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
@@ -46,10 +53,12 @@ class Padded:
 
     ids: Tensor  # (n, length) int64
     mask: Tensor  # (n, length) int64, 1 where there is a token
+    words: Words | None = None
 
     def to(self, device: torch.device) -> Padded:
         """The same on another device."""
-        return Padded(self.ids.to(device, non_blocking=True), self.mask.to(device, non_blocking=True))
+        words = None if self.words is None else self.words.to(device)
+        return Padded(self.ids.to(device, non_blocking=True), self.mask.to(device, non_blocking=True), words)
 
 
 def token_rows(tokenizer: Any, texts: Sequence[str], length: int) -> list[list[int]]:
@@ -70,6 +79,20 @@ def tokenised(tokenizer: Any, texts: Iterable[str], length: int) -> Tokens:
         sizes += [len(row) for row in rows]
     flat = np.concatenate(parts) if parts else np.zeros(0, np.int32)
     return Tokens(flat, _starts(sizes))
+
+
+def joined(rows: Sequence[Sequence[int] | TokenIds], words: WordTexts | None = None) -> Tokens:
+    """These texts, one after the other."""
+    flat = np.fromiter(chain.from_iterable(rows), dtype=np.int32)
+    return Tokens(flat, _starts([len(row) for row in rows]), words)
+
+
+def padded_texts(texts: Tokens, pad: int, columns: TokenIds | None = None) -> Padded:
+    """All texts in one tensor, and with the words that have a column."""
+    found = padded(list(texts), pad)
+    if texts.words is None or columns is None:
+        return found
+    return replace(found, words=texts.words.tensors(columns))
 
 
 def padded(rows: Sequence[Sequence[int] | TokenIds], pad: int) -> Padded:

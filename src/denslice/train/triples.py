@@ -15,7 +15,7 @@ from denslice.encoders.model_config import ModelConfig
 from denslice.errors import InputError
 from denslice.lines import located, read_lines
 from denslice.train.data import UNKNOWN, Batch, number_in
-from denslice.train.tokens import token_rows
+from denslice.train.tokens import joined, token_rows
 
 
 class Triples:
@@ -92,8 +92,8 @@ class Triples:
         queries = [fields[-3] for fields in lines]
         passages = [name for fields in lines for name in fields[-2:]]
         return Batch(
-            self._query_rows(queries),
-            self._passage_rows(passages),
+            joined(self._query_rows(queries)),
+            joined(self._passage_rows(passages)),
             _known_relevant(queries, passages),
             _line_scores(lines) if self._scored else None,
         )

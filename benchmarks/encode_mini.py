@@ -1,0 +1,82 @@
+"""Encoding with the embedded model: passages a second beside sentence-transformers' float32 MiniLM, ms a query.
+
+    PYTHONPATH=src python benchmarks/encode_mini.py MINILM CORPUS QUERIES [--texts 600]
+
+Both read the same texts, cut at the same 256 word pieces, in one run, in turns. First it is checked that a text alone
+gives the vectors it gives among others. Appends a line to benchmarks/results/encode_mini.jsonl.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from sentence_transformers import SentenceTransformer
+
+import journal
+from denslice import encoders
+from denslice.corpus import read_docs, read_queries
+from denslice.store.vocabulary import Growth, Vocabulary
+from encode_cpu import time_in_turn
+
+PACKAGES = ("numpy", "onnxruntime", "tokenizers", "torch", "sentence-transformers")
+
+
+def main() -> None:
+    """Verifies, times in turn, prints and appends the JSON line."""
+    given = _arguments()
+    texts = [doc.contents for doc in islice(read_docs([str(given.corpus)]), given.texts)]
+    queries = [query.text for query in islice(read_queries(str(given.queries)), 200)]
+    ours = encoders.load("mini", encoders.checked_options("mini", {}), Growth(Vocabulary()), 100.0)
+    theirs = SentenceTransformer(str(given.minilm), device="cpu")
+    theirs.max_seq_length = 256
+    together = ours.encode_docs(texts[:32])
+    for row, text in enumerate(texts[:32]):
+        if not np.array_equal(ours.encode_docs([text]).dense[0], together.dense[row]):
+            raise SystemExit(f"text {row} alone gives another vector than among others: nothing is timed")
+    contenders = {
+        "mini": lambda: ours.encode_docs(texts),
+        "sentence_transformers": lambda: theirs.encode(texts, batch_size=32),
+    }
+    seconds = time_in_turn(contenders, given.repeats)
+    rates = {name: round(len(texts) / float(np.median(runs)), 1) for name, runs in seconds.items()}
+    waits = query_seconds(ours, queries)
+    figures = {
+        "characters_a_text": round(float(np.mean([len(text) for text in texts])), 1),
+        "passages_a_second": rates,
+        "times_as_fast": round(rates["mini"] / rates["sentence_transformers"], 2),
+        "query_ms": {
+            "p50": round(1e3 * float(np.median(waits)), 2),
+            "p95": round(1e3 * float(np.quantile(waits, 0.95)), 2),
+        },
+    }
+    configuration = vars(given)
+    place = journal.append("encode_mini", PACKAGES, configuration, figures)
+    print(f"{figures}\nFrom {place}, commit {journal.commit()}.")
+
+
+def query_seconds(encoder: encoders.Encoder, queries: list[str]) -> list[float]:
+    """How long each query takes by itself."""
+    waits = []
+    for query in queries:
+        began = time.perf_counter()
+        encoder.encode_queries([query])
+        waits.append(time.perf_counter() - began)
+    return waits
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("minilm", type=Path)
+    parser.add_argument("corpus", type=Path)
+    parser.add_argument("queries", type=Path)
+    parser.add_argument("--texts", type=int, default=600)
+    parser.add_argument("--repeats", type=int, default=3)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

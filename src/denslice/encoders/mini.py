@@ -1,0 +1,176 @@
+"""Mini: BM25's words weighed by what they mean where they stand, and a dense vector, by onnxruntime alone.
+
+The model in the package is the default encoder. A folder that `denslice export` wrote can take its place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from denslice.encoders.bm25 import Bm25, Bm25Config
+from denslice.encoders.model_config import ModelConfig
+from denslice.encoders.word_pieces import Standing, occurrences, pooled, standing
+from denslice.errors import InputError
+from denslice.store.vocabulary import Words
+from denslice.vectors import Encoded, Floats
+
+NAME = "mini"
+MODEL, TOKENIZER, CONFIG = "model.onnx", "tokenizer.json", "denslice.json"
+FILES = (MODEL, TOKENIZER, CONFIG)
+DOCS, QUERIES = 0, 1  # which of a word's two importances
+CHARACTERS = 16  # looked at for each piece of the longest input: what follows is words for BM25 alone
+
+
+class Read(NamedTuple):
+    """What the model makes of one text."""
+
+    spans: list[tuple[str, int, int]]  # its words, where the model saw them
+    offsets: list[tuple[int, int]]  # of its pieces
+    importance: Floats  # (L, 2) of its pieces
+    dense: Floats  # (H,)
+
+
+class Mini:
+    """Encodes texts with a model folder, over a vocabulary of stemmed words that grows with the documents.
+
+    A document's weight of a word is BM25's times the word's importance there, a query's its count times its importance;
+    idf is left to whoever searches. Words behind the model's last piece keep BM25's weight.
+    """
+
+    reads = "text"
+    uses_idf = True
+    at_once = 128
+
+    def __init__(self, model: Model, config: Bm25Config, words: Words, average_length: float | None = None) -> None:
+        self._model = model
+        self._bm25 = Bm25(config, words, average_length)
+        self.lam = model.config.lam
+
+    def total_length(self, texts: Iterable[str]) -> int:
+        """As of BM25: the number of words without stop words."""
+        return self._bm25.total_length(texts)
+
+    def encode_docs(self, texts: Sequence[str]) -> Encoded:
+        """BM25's weights times each word's importance, and dense vectors."""
+        plain = self._bm25.encode_docs(texts)
+        lexical, dense = self._weighed(plain.lexical, texts, DOCS, self._bm25.doc_id)
+        return Encoded(lexical, dense, plain.lengths)
+
+    def encode_queries(self, texts: Sequence[str]) -> Encoded:
+        """How often each known word occurs times its importance, and dense vectors."""
+        plain = self._bm25.encode_queries(texts)
+        return Encoded(*self._weighed(plain.lexical, texts, QUERIES, self._bm25.query_id))
+
+    def token(self, id: int) -> str:
+        """The word (stem) that has this token id."""
+        return self._bm25.token(id)
+
+    def _weighed(
+        self, weights: sp.csr_array, texts: Sequence[str], side: int, id_of: Callable[[str], int]
+    ) -> tuple[sp.csr_array, Floats]:
+        read = list(self._model.read(texts, self._model.lengths[side], self._bm25.analyzer.spans))
+        dense = np.array([one.dense for one in read], dtype=np.float32).reshape(len(texts), -1)
+        if not weights.nnz:
+            return weights, dense
+        where = occurrences(weights, [_standing(one, id_of) for one in read])
+        importance = pooled(where, [one.importance[:, side] for one in read], weights.nnz)
+        return sp.csr_array((weights.data * importance, weights.indices, weights.indptr), weights.shape), dense
+
+
+class Model:
+    """A model folder's graph and tokenizer. Texts are read one by one, as many at a time as there are cores."""
+
+    def __init__(self, folder: Path) -> None:
+        import onnxruntime
+        from tokenizers import Tokenizer
+
+        self.config = ModelConfig.from_json(json.loads((folder / CONFIG).read_text(encoding="utf-8")))
+        self.lengths = (self.config.max_length, self.config.query_length)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1  # texts side by side use all cores better
+        self._cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        path = str(folder / MODEL)
+        self._session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        self._tokenizers = [Tokenizer.from_file(str(folder / TOKENIZER)) for _ in self.lengths]
+        for tokenizer, length in zip(self._tokenizers, self.lengths, strict=True):
+            tokenizer.enable_truncation(length)
+
+    def read(self, texts: Sequence[str], length: int, spans: Callable[[str], Any]) -> Iterator[Read]:
+        """What the model makes of each text's beginning, in order."""
+        if len(texts) == 1:
+            yield self._read(texts[0], length, spans)
+            return
+        with ThreadPoolExecutor(self._cores) as pool:
+            yield from pool.map(lambda text: self._read(text, length, spans), texts)
+
+    def _read(self, text: str, length: int, spans: Callable[[str], Any]) -> Read:
+        beginning = _unicode(text[: CHARACTERS * length].lower())
+        pieces = self._tokenizers[self.lengths.index(length)].encode(beginning)
+        ids = np.array([pieces.ids], dtype=np.int64)
+        dense, importance = self._session.run(("dense", "importance"), {"ids": ids})
+        words = spans(beginning)
+        if len(text) > CHARACTERS * length and words and words[-1][2] == len(beginning):
+            words.pop()  # cut in the middle, perhaps
+        return Read(words, pieces.offsets, importance[0], dense[0] * (len(pieces.ids) > 2))  # an empty text: 0
+
+
+def mini_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What an index remembers: BM25's settings, the model's folder unless it is the package's, and a fingerprint."""
+    folder = _folder(name)
+    settings = Bm25Config.from_json(dict(options)).to_json()
+    place = {} if name == NAME else {"model": str(folder.resolve())}
+    return {**settings, **place, "fingerprint": _fingerprint(folder)}
+
+
+def load_mini(options: Mapping[str, Any], words: Words, average_length: float | None) -> Mini:
+    """The encoder an index was made with; InputError if another model has taken its place."""
+    settings = dict(options)
+    folder = _folder(settings.pop("model", NAME))
+    if settings.pop("fingerprint") != _fingerprint(folder):
+        raise InputError(f"{folder}: is not the model this index was made with; put it back or make a new index")
+    return Mini(_loaded(folder), Bm25Config.from_json(settings), words, average_length)
+
+
+def is_exported(name: str) -> bool:
+    """Whether a folder of this name holds an exported model."""
+    return (Path(name) / MODEL).is_file()
+
+
+def _folder(name: str) -> Path:
+    return Path(str(files("denslice"))) / "mini" if name == NAME else Path(name)
+
+
+@cache
+def _loaded(folder: Path) -> Model:
+    return Model(folder)
+
+
+@cache
+def _fingerprint(folder: Path) -> str:
+    digest = hashlib.sha256()
+    for name in FILES:
+        if not (folder / name).is_file():
+            raise InputError(f"the model folder {folder} has no {name}")
+        digest.update((folder / name).read_bytes())
+    return digest.hexdigest()
+
+
+def _standing(read: Read, id_of: Callable[[str], int]) -> Standing:
+    ids = [id_of(word) for word, _, _ in read.spans]
+    return standing(ids, [(start, end) for _, start, end in read.spans], read.offsets)
+
+
+def _unicode(text: str) -> str:
+    """The text with a question mark for each half of a surrogate pair, which tokenizers refuse."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,182 @@
+"""A BERT body with a word head and a pooled vector as an ONNX graph, written out node by node, weights in int8.
+
+One text at a time, so there is no padding, no mask, and a text's vectors do not depend on its neighbours': scales of
+activations are taken per tensor, and a tensor is one text. The nodes are onnxruntime's fused ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from onnx import ModelProto, NodeProto, TensorProto, checker, helper, numpy_helper
+
+from denslice.encoders.model_config import ModelConfig
+from denslice.vectors import Floats
+
+CONTRIB = "com.microsoft"
+EMBEDDING_LEVELS = 127
+WEIGHT_LEVELS = 95  # processors without VNNI add pairs of products in 16 bits, which 127 would overflow now and then
+SMOOTHING = 0.75  # how much of the difference between input channels goes over to the weights
+SMALLEST = 1e-4
+SMALL = np.array([1e-6])
+OPSET, IR = 20, 10
+SOFTPLUS_ONE = float(np.log(np.e - 1))
+Weights = Mapping[str, Floats]
+
+
+def graph_of(
+    weights: Weights, head: Weights, body: Mapping[str, Any], config: ModelConfig, ranges: Weights | None
+) -> ModelProto:
+    """The model: `ids` (1, L) in, `dense` (1, H) and `importance` (1, L, 2) out.
+
+    `weights` and `body` are a Hugging Face BERT's parameters and configuration, `head` the word head's parameters.
+    `ranges` has how large each linear layer's input gets, channel by channel; without them nothing is quantised.
+    """
+    graph = _Graph(ranges, float(body["layer_norm_eps"]))
+    hidden = _embedded(graph, weights, config.max_length)
+    for number in range(body["num_hidden_layers"]):
+        hidden = _layer(graph, weights, f"encoder.layer.{number}.", hidden, body["num_attention_heads"])
+    _pooled(graph, hidden, config)
+    _importance(graph, hidden, head)
+    return graph.finished(body["hidden_size"])
+
+
+class _Graph:
+    """Nodes and constants as they are added. Every tensor is named after the node that makes it."""
+
+    def __init__(self, ranges: Weights | None, epsilon: float) -> None:
+        self._ranges, self._epsilon = ranges, epsilon
+        self._nodes: list[NodeProto] = []
+        self._constants: list[TensorProto] = []
+
+    def constant(self, name: str, value: npt.NDArray[Any]) -> str:
+        self._constants.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
+        return name
+
+    def node(self, kind: str, inputs: list[str], out: str, domain: str = "", **attributes: Any) -> str:
+        self._nodes.append(helper.make_node(kind, inputs, [out], domain=domain, **attributes))
+        return out
+
+    def split(self, tensor: str, outputs: list[str]) -> list[str]:
+        self._nodes.append(helper.make_node("Split", [tensor], outputs, axis=-1, num_outputs=len(outputs)))
+        return outputs
+
+    def linear(self, tensor: str, weight: Floats, bias: Floats, layer: str, out: str, by_piece: bool = False) -> str:
+        """`weight` (outputs, inputs), quantised a row at a time; what comes in is quantised as it comes.
+
+        A few input channels are far larger than the rest, and one scale for all would leave the rest few levels. So
+        inputs are divided by what their channel's weights are multiplied by: the product stays (SmoothQuant's idea).
+        Where whole pieces differ as much, `by_piece` brings each to the same size first.
+        """
+        held = self.constant(f"{out}.bias", bias)
+        if self._ranges is None:
+            product = self.node("MatMul", [tensor, self.constant(f"{out}.weight", weight.T)], f"{out}.product")
+            return self.node("Add", [product, held], out)
+        widest = np.abs(weight).max(axis=0).clip(min=SMALLEST)  # (inputs,)
+        smooth = self._ranges[layer].clip(min=SMALLEST) ** SMOOTHING / widest ** (1 - SMOOTHING)
+        even = self.node("Mul", [tensor, self.constant(f"{out}.even", _float32(1 / smooth))], f"{out}.input")
+        levels, scale = rows_quantised(weight * smooth, WEIGHT_LEVELS)
+        held_weight = [self.constant(f"{out}.weight", levels.T), self.constant(f"{out}.scale", scale)]
+        if not by_piece:
+            return self.node("DynamicQuantizeMatMul", [even, *held_weight, "", held], out, CONTRIB)
+        size = self.node("Abs", [even], f"{out}.size")
+        last, least = self.constant(f"{out}.last", np.array([-1])), self.constant(f"{out}.least", _float32(SMALL))
+        largest = self.node("ReduceMax", [size, last], f"{out}.top", keepdims=1)
+        largest = self.node("Max", [largest, least], f"{out}.largest")
+        alike = self.node("Div", [even, largest], f"{out}.alike")
+        product = self.node("DynamicQuantizeMatMul", [alike, *held_weight], f"{out}.product", CONTRIB)
+        return self.node("Add", [self.node("Mul", [product, largest], f"{out}.scaled"), held], out)
+
+    def rows(self, table: Floats, ids: str, out: str) -> str:
+        """Rows of a table, quantised a row at a time."""
+        if self._ranges is None:
+            return self.node("Gather", [self.constant(f"{out}.table", table), ids], out)
+        levels, scale = rows_quantised(table, EMBEDDING_LEVELS)
+        found = self.node("Gather", [self.constant(f"{out}.table", levels), ids], f"{out}.levels")
+        scales = self.node("Gather", [self.constant(f"{out}.scale", scale[:, None]), ids], f"{out}.scales")
+        return self.node("Mul", [self.node("Cast", [found], f"{out}.cast", to=TensorProto.FLOAT), scales], out)
+
+    def added_and_normalised(self, one: str, other: str, weight: Floats, bias: Floats, out: str) -> str:
+        inputs = [one, other, self.constant(f"{out}.gain", weight), self.constant(f"{out}.shift", bias)]
+        return self.node("SkipLayerNormalization", inputs, out, CONTRIB, epsilon=self._epsilon)
+
+    def finished(self, width: int) -> ModelProto:
+        ids = helper.make_tensor_value_info("ids", TensorProto.INT64, [1, "length"])
+        dense = helper.make_tensor_value_info("dense", TensorProto.FLOAT, [1, width])
+        importance = helper.make_tensor_value_info("importance", TensorProto.FLOAT, [1, "length", 2])
+        graph = helper.make_graph(self._nodes, "denslice", [ids], [dense, importance], self._constants)
+        opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(CONTRIB, 1)]
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=IR, producer_name="denslice")
+        checker.check_model(model)
+        return model
+
+
+def _embedded(graph: _Graph, weights: Weights, length: int) -> str:
+    words = graph.rows(weights["embeddings.word_embeddings.weight"], "ids", "words")
+    places = weights["embeddings.position_embeddings.weight"][:length]
+    places = places + weights["embeddings.token_type_embeddings.weight"][0]  # (length, H)
+    size = graph.node("Shape", ["ids"], "size", start=1, end=2)
+    bounds = [graph.constant("zero", np.array([0])), size, graph.constant("one", np.array([1]))]
+    here = graph.node("Slice", [graph.constant("places", places[None]), *bounds], "here")
+    return graph.added_and_normalised(words, here, *_pair(weights, "embeddings.LayerNorm"), "embedded")
+
+
+def _layer(graph: _Graph, weights: Weights, name: str, hidden: str, heads: int) -> str:
+    parts = [_pair(weights, f"{name}attention.self.{part}") for part in ("query", "key", "value")]
+    joined = np.concatenate([weight for weight, _ in parts]), np.concatenate([bias for _, bias in parts])
+    inputs = graph.split(
+        graph.linear(hidden, *joined, f"{name}attention.self.query", f"{name}joined"),
+        [f"{name}q", f"{name}k", f"{name}v"],
+    )
+    attended = graph.node("MultiHeadAttention", inputs, f"{name}attended", CONTRIB, num_heads=heads)
+    out = graph.linear(attended, *_pair(weights, layer := f"{name}attention.output.dense"), layer, f"{name}out")
+    norm = _pair(weights, f"{name}attention.output.LayerNorm")
+    middle = graph.added_and_normalised(out, hidden, *norm, f"{name}middle")
+    wide = graph.linear(middle, *_pair(weights, layer := f"{name}intermediate.dense"), layer, f"{name}wide")
+    bent = graph.node("Gelu", [wide], f"{name}bent", CONTRIB)
+    narrow = graph.linear(bent, *_pair(weights, layer := f"{name}output.dense"), layer, f"{name}narrow", by_piece=True)
+    return graph.added_and_normalised(narrow, middle, *_pair(weights, f"{name}output.LayerNorm"), f"{name}hidden")
+
+
+def _pooled(graph: _Graph, hidden: str, config: ModelConfig) -> None:
+    axis = graph.constant("axis", np.array([1]))
+    if config.dense == "mean":
+        pooled = graph.node("ReduceMean", [hidden, axis], "pooled", keepdims=0)
+    else:
+        first = graph.node("Slice", [hidden, "zero", "one", axis], "first")
+        pooled = graph.node("Squeeze", [first, axis], "pooled")
+    if config.normalise:
+        graph.node("LpNormalization", [pooled], "dense", axis=-1, p=2)
+    else:
+        graph.node("Identity", [pooled], "dense")
+
+
+def _importance(graph: _Graph, hidden: str, head: Weights) -> None:
+    """Softplus of the head, shifted so that an untrained one gives 1; in float32, as it is small."""
+    last = max(int(name.split(".")[0]) for name in head) if "weight" not in head else None
+    if last is not None:
+        product = graph.node("MatMul", [hidden, graph.constant("head.first", head["0.weight"].T)], "head.product")
+        sums = graph.node("Add", [product, graph.constant("head.first_bias", head["0.bias"])], "head.sums")
+        hidden = graph.node("Gelu", [sums], "head.bent", CONTRIB)
+    weight, bias = _pair(head, str(last)) if last is not None else (head["weight"], head["bias"])
+    product = graph.node("MatMul", [hidden, graph.constant("head.last", weight.T)], "head.last_product")
+    shift = graph.constant("head.last_bias", _float32(bias + SOFTPLUS_ONE))
+    graph.node("Softplus", [graph.node("Add", [product, shift], "head.last_sums")], "importance")
+
+
+def rows_quantised(table: Floats, levels: int) -> tuple[npt.NDArray[np.int8], Floats]:
+    """The table (rows, columns) as whole numbers up to `levels` either way, and each row's scale."""
+    scale = np.abs(table).max(axis=1) / levels
+    scale[scale == 0] = 1.0
+    return np.rint(table / scale[:, None]).astype(np.int8), _float32(scale)
+
+
+def _float32(values: npt.NDArray[Any]) -> Floats:
+    return values.astype(np.float32)
+
+
+def _pair(weights: Weights, name: str) -> tuple[Floats, Floats]:
+    return weights[f"{name}.weight"], weights[f"{name}.bias"]

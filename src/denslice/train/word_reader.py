@@ -1,0 +1,61 @@
+"""Texts read twice, as pieces and as BM25's words, for a model that weighs words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from denslice.encoders.bm25 import Bm25, Bm25Config, idf
+from denslice.encoders.model import DOCS, QUERIES
+from denslice.encoders.model_config import ModelConfig
+from denslice.encoders.word_pieces import Standing, standing
+from denslice.store.vocabulary import Growth, Vocabulary
+from denslice.train.tokens import AT_ONCE, Tokens, joined
+from denslice.train.words import WordTexts
+from denslice.vectors import stacked
+
+
+class WordReader:
+    """Reads texts as pieces and as words, over one collection's vocabulary. Documents come first: they bring it."""
+
+    def __init__(self, tokenizer: Any, config: ModelConfig) -> None:
+        self._tokenizer = tokenizer
+        self._config = config
+        self._words = Growth(Vocabulary())
+        self._analyzer = Bm25Config().analyzer()
+
+    def docs(self, texts: Sequence[str]) -> Tokens:
+        """The documents' pieces and words."""
+        counting = Bm25(Bm25Config(), self._words)
+        average = counting.total_length(texts) / max(len(texts), 1)
+        bm25 = Bm25(Bm25Config(), self._words, average or 1.0)
+        parts = [bm25.encode_docs(texts[at : at + AT_ONCE]).lexical for at in range(0, len(texts), AT_ONCE)]
+        weights = stacked(parts)
+        self._idf = idf(np.bincount(weights.indices, minlength=len(self._words)), len(texts))
+        rows, found = self._pieces(texts, self._config.max_length)
+        return joined(rows, WordTexts(DOCS, weights, found))
+
+    def queries(self, texts: Sequence[str]) -> Tokens:
+        """The queries' pieces and words, weighed by the documents' idf."""
+        weights = Bm25(Bm25Config(), self._words).encode_queries(texts).lexical
+        weights.data *= self._idf[weights.indices]
+        rows, found = self._pieces(texts, self._config.query_length)
+        return joined(rows, WordTexts(QUERIES, weights, found))
+
+    def _pieces(self, texts: Iterable[str], length: int) -> tuple[list[list[int]], list[Standing]]:
+        found: list[Standing] = []
+        rows: list[list[int]] = []
+        remaining = iter(texts)
+        while some := [text.lower() for text in islice(remaining, AT_ONCE)]:
+            split = self._tokenizer(some, truncation=True, max_length=length, return_offsets_mapping=True)
+            rows += split["input_ids"]
+            found += map(self._standing, some, split["offset_mapping"])
+        return rows, found
+
+    def _standing(self, text: str, offsets: list[tuple[int, int]]) -> Standing:
+        spans = self._analyzer.spans(text)
+        ids = [-1 if (stem := self._analyzer.stem(word)) is None else self._words.find(stem) for word, _, _ in spans]
+        return standing(ids, [(start, end) for _, start, end in spans], offsets)

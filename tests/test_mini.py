@@ -1,0 +1,275 @@
+"""The embedded model: BM25's words weighed by their meaning, a dense vector beside them, and nothing to download."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from denslice import Index, InputError, open_index
+from denslice.encoders import load, mini
+from denslice.encoders.bm25 import Bm25, Bm25Config
+from denslice.encoders.mini import Mini, Model
+from denslice.encoders.text import Analyzer
+from denslice.encoders.word_pieces import Standing, occurrences, pooled, standing
+from denslice.store.vocabulary import Growth, Vocabulary
+from denslice.vectors import lexical_csr
+
+CARS = [
+    {"id": "car", "text": "The automobile needs petrol and a new engine."},
+    {"id": "bread", "text": "Knead the dough, let it rise, then bake the loaf."},
+    {"id": "cell", "text": "Mitochondria make the energy that a cell lives on."},
+]
+ODD = [
+    "",
+    "   ",
+    "?!",
+    "naïve café déjà-vu",
+    "統計的機械翻訳 and 猫",
+    "İstanbul ΣΑΣ",
+    "half \ud800 a pair",
+    "a\x00b",
+    "x" * 9000,
+]
+
+
+def embedded(average_length: float = 8.0) -> Mini:
+    options = mini.mini_options("mini", {})
+    encoder = load("mini", options, Growth(Vocabulary()), average_length)
+    assert isinstance(encoder, Mini)
+    return encoder
+
+
+# --- the model in the package
+
+
+def test_it_finds_by_meaning_what_shares_no_word(tmp_path: Path) -> None:
+    index = Index.create(tmp_path / "my.idx")  # the default encoder
+    index.add(CARS)
+    assert index.info()["encoder"] == "mini"
+    assert index.search("vehicle repair", mode="lexical").ids == ()
+    assert index.search("vehicle repair")[0].id == "car"
+    assert index.search("recipe for a baguette")[0].id == "bread"
+    assert open_index(tmp_path / "my.idx").search("where do cells get their power")[0].id == "cell"
+
+
+def test_an_explanation_adds_up_to_the_score(tmp_path: Path) -> None:
+    index = Index.create(tmp_path / "my.idx")
+    index.add(CARS)
+    for hit in index.search("energy of a cell, and an engine for the automobile", k=3):
+        why = index.explain("energy of a cell, and an engine for the automobile", hit.id)
+        assert sum(term.contribution for term in why.terms) + why.dense == pytest.approx(hit.score, abs=1e-4)
+        assert why.dense == pytest.approx(hit.dense, abs=1e-4)
+    assert why.dense != 0
+
+
+def test_a_text_is_encoded_the_same_whatever_stands_beside_it() -> None:
+    texts = [doc["text"] for doc in CARS] + ["short", "much longer " * 100]
+    together = embedded().encode_docs(texts)
+    for row, text in enumerate(texts):
+        alone = embedded().encode_docs([text])
+        assert (alone.dense[0] == together.dense[row]).all()
+        assert sorted(alone.lexical.data) == sorted(together.lexical[[row]].data)
+
+
+def test_dense_vectors_have_length_one_and_an_empty_text_has_none() -> None:
+    dense = embedded().encode_docs(["a text", "", "  ", "another"]).dense
+    np.testing.assert_allclose(np.linalg.norm(dense, axis=1), [1, 0, 0, 1], atol=1e-5)
+
+
+def test_odd_texts_are_encoded_as_documents_and_as_queries(tmp_path: Path) -> None:
+    index = Index.create(tmp_path / "my.idx")
+    index.add([{"id": str(at), "text": text} for at, text in enumerate(ODD) if "\ud800" not in text])
+    assert index.search("猫 機械", mode="lexical")[0].id == "4"
+    for text in ODD:
+        assert len(index.search(text, k=3)) <= 3
+    assert np.isfinite(embedded().encode_docs(ODD).lexical.data).all()
+
+
+def test_words_the_model_does_not_reach_keep_bm25s_weight() -> None:
+    text = "filler " * 300 + "needle"
+    encoder, plain = embedded(), Bm25(Bm25Config(), Growth(Vocabulary()), 8.0)
+    weights, bm25 = encoder.encode_docs([text]).lexical, plain.encode_docs([text]).lexical
+    names = [encoder.token(id) for id in weights.indices]
+    assert weights.data[names.index("needl")] == bm25.data[names.index("needl")]
+    assert weights.data[names.index("filler")] != bm25.data[names.index("filler")]
+
+
+def test_a_word_cut_in_two_at_the_end_of_what_is_read_makes_no_new_word() -> None:
+    length = mini.CHARACTERS * 256
+    text = "ab " * (length // 3 - 2) + "unbroken" * 3
+    encoder = embedded()
+    encoder.encode_docs([text])
+    assert [encoder.token(id) for id in range(2)] == ["ab", "unbroken" * 3]
+    with pytest.raises(InputError, match="no token 2"):
+        encoder.token(2)
+
+
+def test_an_index_that_grew_gives_the_scores_of_one_made_at_once(tmp_path: Path) -> None:
+    options = {"average_length": 8.0}
+    at_once, in_turn = (Index.create(tmp_path / name, slicing="stride", options=options) for name in "ab")
+    at_once.add(CARS)
+    for doc in CARS:
+        in_turn.add([doc])
+    for query in ("engine", "make energy", "bake a loaf"):
+        assert at_once.search(query).ids == in_turn.search(query).ids
+        np.testing.assert_allclose(at_once.search(query).scores, in_turn.search(query).scores, rtol=1e-5)
+
+
+def test_the_package_is_small_enough() -> None:
+    folder = mini._folder("mini")
+    assert sum(path.stat().st_size for path in folder.iterdir()) <= 32_000_000
+    assert sorted(path.name for path in folder.iterdir()) == ["denslice.json", "model.onnx", "tokenizer.json"]
+
+
+# --- words and pieces
+
+
+@given(st.text())
+def test_spans_are_the_words_of_split_at_their_places(text: str) -> None:
+    text = text.lower()
+    if text != text.lower():
+        return  # a few characters have no settled lower case
+    spans = Analyzer().spans(text)
+    assert [word for word, _, _ in spans] == Analyzer().split(text)
+    assert all(text[start:end] == word for word, start, end in spans)
+
+
+def test_a_word_stands_at_its_pieces_and_special_tokens_stand_nowhere() -> None:
+    #           [CLS]   un      ##lucky  cat      [SEP]
+    offsets = [(0, 0), (0, 2), (2, 7), (8, 11), (0, 0)]
+    found = standing([5, 6, 7], [(0, 7), (8, 11), (12, 15)], offsets)
+    assert [part.tolist() for part in found] == [[5, 6], [1, 3], [3, 4]]  # the third word was cut off
+    assert standing([-1, 6], [(0, 7), (8, 11)], offsets).words.tolist() == [6]
+
+
+def test_importance_is_the_mean_over_all_pieces_of_a_word_and_1_where_none_was_seen() -> None:
+    weights = lexical_csr(np.array([[2.0, 0, 3.0], [0, 5.0, 0]]))
+    texts = [Standing(np.array([0, 0]), np.array([1, 3]), np.array([3, 4])), Standing(*np.zeros((3, 0), np.int32))]
+    importance = [np.array([9, 1, 2, 6, 9], np.float32), np.array([9, 9], np.float32)]
+    assert pooled(occurrences(weights, texts), importance, weights.nnz).tolist() == [3.0, 1.0, 1.0]
+
+
+# --- models that were exported
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small model whose head is as if it had learned."""
+    torch = pytest.importorskip("torch", reason="needs the extra [torch]")
+    pytest.importorskip("onnx", reason="needs the extra [export]")
+    from denslice.encoders.model import BiEncoder
+    from denslice.encoders.model_config import ModelConfig
+    from small_models import make_folder
+
+    folder = tmp_path_factory.mktemp("words")
+    config = ModelConfig("words", "mean", normalise=True, lam=3.0, max_length=24, query_length=12, head_width=8)
+    model = BiEncoder.load(make_folder(folder / "backbone", mlm=False), config)
+    model.save(folder / "untrained")
+    torch.nn.init.normal_(model.token_head[-1].weight)
+    model.save(folder / "model")
+    return folder
+
+
+def exported(folder: Path, name: str, texts: list[str] | None = None) -> Mini:
+    from denslice.encoders.onnx_export import export_onnx
+
+    to = folder / f"{name}-onnx{len(texts or [])}"
+    if not to.exists():
+        export_onnx(folder / name, to, texts)
+    return Mini(Model(to), Bm25Config(), Growth(Vocabulary()), 8.0)
+
+
+def test_an_untrained_model_is_exactly_bm25_and_its_backbones_vector(trained: Path) -> None:
+    from small_models import TEXTS
+
+    plain = Bm25(Bm25Config(), Growth(Vocabulary()), 8.0).encode_docs(TEXTS)
+    found = exported(trained, "untrained").encode_docs(TEXTS)
+    np.testing.assert_allclose(found.lexical.toarray(), plain.lexical.toarray(), rtol=1e-6)
+    assert found.lengths.tolist() == plain.lengths.tolist()
+
+
+@pytest.mark.parametrize("side", ["docs", "queries"])
+def test_the_exported_model_gives_what_the_trained_one_gives(trained: Path, side: str) -> None:
+    torch = pytest.importorskip("torch")
+    from denslice.encoders.model import BiEncoder
+    from denslice.train.tokens import padded_texts
+    from denslice.train.word_reader import WordReader
+    from small_models import TEXTS
+
+    texts = [text for text in TEXTS if text]  # an empty one has no dense vector in an index
+    model = BiEncoder.load(trained / "model")
+    reader = WordReader(model.tokenizer, model.config)
+    read = {"docs": reader.docs(texts)}
+    read["queries"] = reader.queries(texts)
+    batch = padded_texts(read[side], 0, np.arange(read["docs"].words.weights.shape[1], dtype=np.int32))
+    with torch.inference_mode():
+        wanted = model(batch.ids, batch.mask, batch.words)
+
+    encoder = exported(trained, "model")
+    average = sum(map(len, map(Analyzer().words, texts))) / len(texts)
+    encoder._bm25.average_length = average
+    docs = encoder.encode_docs(texts)
+    found = docs if side == "docs" else encoder.encode_queries(texts)
+    np.testing.assert_allclose(found.dense, wanted.dense.numpy(), atol=2e-5)
+    lexical = found.lexical.toarray()
+    if side == "queries":  # training has idf in them already
+        from denslice.encoders.bm25 import idf
+
+        lexical = lexical * idf(np.bincount(docs.lexical.indices), len(texts))
+    np.testing.assert_allclose(lexical, wanted.lexical.numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_int8_stays_close_to_float(trained: Path) -> None:
+    from small_models import TEXTS
+
+    texts = [text for text in TEXTS if text]
+    exact, rounded = (exported(trained, "model", some).encode_docs(texts) for some in (None, texts))
+    assert (exact.dense * rounded.dense).sum(axis=1).min() > 0.98
+    np.testing.assert_allclose(rounded.lexical.data, exact.lexical.data, rtol=0.3)
+
+
+def test_an_exported_folder_is_an_encoder_and_another_in_its_place_is_refused(trained: Path, tmp_path: Path) -> None:
+    from denslice.encoders.onnx_export import export_onnx
+
+    export_onnx(trained / "model", tmp_path / "onnx")
+    index = Index.create(tmp_path / "my.idx", str(tmp_path / "onnx"), slices=16)
+    index.add([{"id": "1", "text": "the cat sat"}, {"id": "2", "text": "a dog ran"}])
+    assert index.search("cats", k=1)[0].id == "1"
+    settings = tmp_path / "onnx" / "denslice.json"
+    settings.write_text(settings.read_text().replace('"lam": 3.0', '"lam": 4.0'))
+    mini._fingerprint.cache_clear()
+    with pytest.raises(InputError, match="is not the model this index was made with"):
+        open_index(tmp_path / "my.idx").search("cats")
+
+
+def test_what_cannot_be_exported_is_told(trained: Path, tmp_path: Path) -> None:
+    from denslice.encoders.onnx_export import export_onnx
+    from small_models import make_folder
+
+    with pytest.raises(InputError, match="does not say what its heads are"):
+        export_onnx(make_folder(tmp_path / "plain"), tmp_path / "out")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "letter.txt").write_text("dear")
+    with pytest.raises(InputError, match="other things in it"):
+        export_onnx(trained / "model", tmp_path / "full")
+    with pytest.raises(InputError, match="no text to measure"):
+        export_onnx(trained / "model", tmp_path / "out", [])
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_word_model_is_no_encoder_before_it_is_exported(trained: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="export it first"):
+        Index.create(tmp_path / "my.idx", str(trained / "model"))
+
+
+def test_a_folder_without_its_tokenizer_is_told(trained: Path, tmp_path: Path) -> None:
+    from denslice.encoders.onnx_export import export_onnx
+
+    export_onnx(trained / "model", tmp_path / "onnx")
+    (tmp_path / "onnx" / "tokenizer.json").unlink()
+    with pytest.raises(InputError, match=r"has no tokenizer\.json"):
+        Index.create(tmp_path / "my.idx", str(tmp_path / "onnx"))
