@@ -106,6 +106,7 @@ def quality() -> str:
         ("mini, words", "mini-768", "lexical"), ("mini, meaning", "mini-768", "dense"),
         ("**mini**", "mini-768", "hybrid"), ("M = 128", "mini-128", "hybrid"),
     ]  # fmt: skip
+    columns = [column for column in columns if any(key == column[1] for _, key in found)]  # what was measured
     rows = [["collection", *(name for name, _, _ in columns)]]
     cells = {
         name: [found.get((name, key), {}).get(way) for _, key, way in columns]
