@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 
 from denslice import __version__
 from denslice.errors import DensliceError, InputError
+from denslice.reproduce.command import app as reproduce
 from denslice.train.command import train
 
 if TYPE_CHECKING:
@@ -242,6 +243,7 @@ def info(folder: IndexFolder, as_json: AsJson = False) -> None:
 
 
 app.command()(train)
+app.add_typer(reproduce, name="reproduce")
 
 
 # --- the demo

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TextIO, cast
 
+from denslice.datasets import is_dataset, load_dataset
 from denslice.errors import InputError
 from denslice.lines import is_gzip, located, read_lines, reading
 from denslice.records import Ranking, checked_id
@@ -20,8 +21,11 @@ BEIR_HEADER = ("query-id", "corpus-id", "score")
 def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
     """The grade of each judged document, by query and document.
 
-    Columns: `query document grade` (BEIR, after a header line) or `query 0 document grade` (TREC, MS MARCO).
+    Columns: `query document grade` (BEIR, after a header line) or `query 0 document grade` (TREC, MS MARCO). The
+    path may be an `ir_datasets:` name.
     """
+    if is_dataset(path):
+        return _dataset_qrels(str(path))
     path = Path(path)
     qrels: dict[str, dict[str, int]] = {}
     for number, line in _file_lines(path, "qrels/test.tsv"):
@@ -78,6 +82,13 @@ def write_run(path: str | Path, rankings: Iterable[Ranking], tag: str = "denslic
         with suppress(OSError):  # it was renamed, or never opened
             unfinished.unlink()
     return count
+
+
+def _dataset_qrels(name: str) -> dict[str, dict[str, int]]:
+    qrels: dict[str, dict[str, int]] = {}
+    for judged in load_dataset(name, "qrels").qrels_iter():
+        _add_judgement(qrels, [judged.query_id, judged.doc_id, str(judged.relevance)])
+    return qrels
 
 
 def _file_lines(path: Path, example: str) -> Iterator[tuple[int, str]]:
