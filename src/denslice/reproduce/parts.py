@@ -8,10 +8,10 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from denslice.errors import InputError
@@ -65,7 +65,7 @@ def _name(rows: Rows) -> str:
 
 def _write(folder: Path, first: int, encoded: Encoded, precision: Precision) -> None:
     rows = encoded.lexical
-    arrays: dict[str, npt.NDArray[np.generic]] = {
+    arrays: dict[str, Any] = {
         "starts": rows.indptr.astype(np.uint32),
         "tokens": rows.indices.astype(_token_type(rows)),
         "weights": rows.data.astype(precision),
