@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 
 from denslice import __version__
 from denslice.errors import DensliceError, InputError
-from denslice.reproduce.command import app as reproduce
+from denslice.reproduce.command import reproduce
 from denslice.train.command import train
 
 if TYPE_CHECKING:
@@ -275,7 +275,7 @@ def evaluate(
 
 
 app.command()(train)
-app.add_typer(reproduce, name="reproduce")
+app.command()(reproduce)
 
 
 # --- the demo

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 from denslice.corpus import read_docs, read_queries
@@ -25,6 +26,7 @@ class Collection:
     qrels: dict[str, dict[str, int]]
     docs_fingerprint: str
     queries_fingerprint: str  # of the documents and the queries, as bm25's queries are weighed by the documents
+    fingerprint: str  # of everything, the judgements too
 
     def doc_texts(self) -> Iterator[str]:
         """What an encoder reads of each document, in the order of `doc_ids`."""
@@ -37,14 +39,16 @@ def read_collection(source: str, split: str = "test") -> Collection:
     queries = [query for query in read_queries(source) if query.id in qrels]
     if missing := qrels.keys() - {query.id for query in queries}:
         raise InputError(f"{source}: query {min(missing)!r} is judged, and is not among the queries")
-    doc_ids, docs = [], hashlib.sha256()
+    doc_ids, docs = [], sha256()
     for doc in read_docs([source]):
         doc_ids.append(doc.id)
         docs.update(_told(doc.id, doc.contents))
-    asked = hashlib.sha256(docs.digest())
+    asked = sha256(docs.digest())
     for query in queries:
         asked.update(_told(query.id, query.text))
-    return Collection(_name(source), source, doc_ids, queries, qrels, docs.hexdigest(), asked.hexdigest())
+    judged = sha256(asked.digest() + json.dumps(qrels, sort_keys=True).encode())
+    prints = (docs.hexdigest(), asked.hexdigest(), judged.hexdigest())
+    return Collection(_name(source), source, doc_ids, queries, qrels, *prints)
 
 
 def _qrels_file(folder: Path, split: str) -> Path:

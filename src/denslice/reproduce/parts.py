@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -46,9 +46,13 @@ def read_rows(folder: Path, vocab: int) -> Iterator[Encoded]:
 
 def read_all(folder: Path, vocab: int) -> Encoded:
     """The rows of all files."""
-    parts = list(read_rows(folder, vocab))
-    dense: list[Floats] = [part.dense for part in parts if part.dense is not None]
-    return Encoded(stacked([part.lexical for part in parts]), np.concatenate(dense) if dense else None)
+    return joined(list(read_rows(folder, vocab)))
+
+
+def joined(some: Sequence[Encoded]) -> Encoded:
+    """The rows of several in one."""
+    dense: list[Floats] = [one.dense for one in some if one.dense is not None]
+    return Encoded(stacked([one.lexical for one in some]), np.concatenate(dense) if dense else None)
 
 
 def _held(folder: Path) -> list[Rows]:

@@ -52,7 +52,8 @@ class Found:
 class Settings:
     """How many documents are wanted, and how they are looked for.
 
-    `mode` None is hybrid where there are dense vectors; `lam` None is the encoder's own λ.
+    `mode` None is hybrid where there are dense vectors; `lam` None is the encoder's own λ. `rerank` False stops after
+    stage one, to see what stage two is worth.
     """
 
     k: int
@@ -61,6 +62,7 @@ class Settings:
     mode: str | None = None
     lam: float | None = None
     candidates_from: str = "both"
+    rerank: bool = True
 
     def __post_init__(self) -> None:
         if not isinstance(self.k, int) or self.k < 1:
@@ -79,6 +81,8 @@ class Settings:
 
 def search(segments: Sequence[Segment], query: QueryVectors, settings: Settings, masks: Sequence[Mask]) -> Found:
     """The k best documents. `masks` has per segment a 0 for each row to leave out, or nothing to leave none out."""
+    if not settings.rerank:
+        return first_stage(segments, query, settings, masks)
     dense = [_dense_scores(segment, query) for segment in segments]
     every = np.concatenate(dense) if any(map(len, dense)) else NO_SCORES
     if settings.candidates_from == "lexical" and len(query.keys):
@@ -88,6 +92,13 @@ def search(segments: Sequence[Segment], query: QueryVectors, settings: Settings,
         positions, bounds = retrieve(segments, query, settings, masks, dense)
         positions, lexical = _rerank_best(segments, positions, bounds, query, every, settings.k)
     return rank(segments, positions, lexical, every[positions] if len(every) else NO_SCORES, settings.k)
+
+
+def first_stage(segments: Sequence[Segment], query: QueryVectors, settings: Settings, masks: Sequence[Mask]) -> Found:
+    """The k best documents by stage one alone: lexical scores of the weights above θ, as postings round them up."""
+    strong = strong_enough(query, settings.theta)
+    positions, scores = retrieve(segments, strong, settings, masks, [NO_SCORES] * len(segments))
+    return rank(segments, positions, scores, NO_SCORES, settings.k)
 
 
 def strong_enough(query: QueryVectors, theta: float) -> QueryVectors:
