@@ -20,7 +20,7 @@ class Figures:
 
     means: dict[str, float]
     per_query: dict[str, dict[str, float]]  # measure → query → value
-    p50_ms: float  # of a search by itself, k = 1000
+    p50_ms: float  # of a search by itself, k = 1000, each query's fastest of three
     p95_ms: float
     bytes: int  # of the index
     lost: float  # the part of the documents' weights that the slicing dropped

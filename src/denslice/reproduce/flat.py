@@ -11,7 +11,7 @@ import numpy as np
 from denslice.records import Ranking
 from denslice.vectors import Encoded, Floats
 
-Search = Callable[[str, Encoded], Ranking]
+Search = Callable[[Sequence[str], Encoded], list[Ranking]]
 
 
 def is_there() -> bool:
@@ -20,7 +20,7 @@ def is_there() -> bool:
 
 
 def flat_search(parts: Iterator[Encoded], doc_ids: Sequence[str], k: int) -> tuple[Search, int]:
-    """A search of one query by inner product, and the bytes of the index: its vectors in float32."""
+    """A search by inner product, and the bytes of the index: its vectors in float32."""
     import faiss
 
     faiss.omp_set_num_threads(1)
@@ -31,9 +31,10 @@ def flat_search(parts: Iterator[Encoded], doc_ids: Sequence[str], k: int) -> tup
         index.add(vectors)
     depth = min(k, len(doc_ids))
 
-    def search(query_id: str, query: Encoded) -> Ranking:
-        scores, rows = index.search(_dense(query), depth)
-        return Ranking(query_id, tuple(doc_ids[row] for row in rows[0]), tuple(scores[0].tolist()))
+    def search(query_ids: Sequence[str], queries: Encoded) -> list[Ranking]:
+        scores, rows = index.search(_dense(queries), depth)  # (queries, depth) each
+        ids = [tuple(doc_ids[row] for row in found) for found in rows.tolist()]
+        return [Ranking(*one) for one in zip(query_ids, ids, map(tuple, scores.tolist()), strict=True)]
 
     return search, 4 * index.ntotal * index.d
 
