@@ -11,12 +11,14 @@ from statistics import median
 from typing import Any
 
 import living
+import msmarco
 import search_cpu
 from journal import RESULTS, ROOT
 from slicing_page import refresh
 
 MODELS = ("splade", "unicoil", "dense", "splade-dense", "unicoil-dense")
 SLICES = (None, 768, 256, 128)
+REPRODUCTION = ROOT / "docs" / "reproduction"
 Line = dict[str, Any]
 
 
@@ -25,6 +27,7 @@ def main() -> None:
     refresh(ROOT / "docs" / "training.md", {"models": models(), "slices": slices(), "speed": speed()})
     refresh(ROOT / "docs" / "living-index.md", {"living": measured("living", living.table)})
     refresh(ROOT / "docs" / "benchmarks.md", {"search": measured("search_cpu", search_cpu.table)})
+    refresh(REPRODUCTION.with_suffix(".md"), reproduced() | {"msmarco": msmarco.table()})
 
 
 def newest(name: str) -> tuple[Line, str]:
@@ -85,6 +88,16 @@ def speed() -> str:
     for contender, rates in line["figures"]["passages_a_second"].items():
         rows.append([f"encoding all-MiniLM-L6-v2, two CPU cores, {contender}", f"{rates['p50']:,.1f}"])
     return markdown(rows)
+
+
+def reproduced() -> dict[str, str]:
+    """What `denslice reproduce --to docs/reproduction/COLLECTION` wrote, by collection and name."""
+    found = {}
+    for path in sorted(REPRODUCTION.glob("*/*.md")):
+        data = path.parent.name
+        text = path.read_text(encoding="utf-8").strip()
+        found[f"{data}-{path.stem}"] = text.replace("](figure3", f"](reproduction/{data}/figure3")
+    return found
 
 
 def measured(name: str, table: Callable[[Any], str]) -> str:
