@@ -170,8 +170,8 @@ def test_figure_3_is_drawn_with_text_as_text(place: Path) -> None:
 def test_the_json_says_what_was_measured_by_which_command(place: Path) -> None:
     told = made(place, "table1")
     assert told["command"] == (
-        f"denslice reproduce table1 --data {place.name}/tiny --split dev --models bm25=bm25 --models splade=splade "
-        "--models cls=cls --models joint=joint --slices 8,4 --work work"
+        f"denslice reproduce table1 --data {place.name}/tiny --split dev --models bm25 --models splade "
+        "--models cls --models joint --slices 8,4 --work work"
     )
     assert told["collection"]["docs"] == 6
     assert told["models"]["joint"]["lam"] == 0.5

@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
 from denslice.evaluate import Evaluation
 
-Comparison = tuple[str, str]  # a run's name and a measure
+Key = TypeVar("Key", bound=Hashable)
+Values = Mapping[str, float]  # of a measure, by query
 
 
-def p_values(evaluations: Sequence[Evaluation]) -> dict[Comparison, float]:
-    """p of a two-sided paired t-test of each later run against the first, by measure, Holm-corrected over all.
-
-    Empty where there is one run, or one query.
-    """
+def p_values(evaluations: Sequence[Evaluation]) -> dict[tuple[str, str], float]:
+    """p of each later run against the first, by run and measure, Holm-corrected over all."""
     first, *others = evaluations
     pairs = [(one, measure) for one in others for measure in first.means]
-    tested = [paired_p(first.per_query[measure], one.per_query[measure]) for one, measure in pairs]
+    return corrected_p(
+        {(one.name, measure): (first.per_query[measure], one.per_query[measure]) for one, measure in pairs}
+    )
+
+
+def corrected_p(pairs: Mapping[Key, tuple[Values, Values]]) -> dict[Key, float]:
+    """p of a two-sided paired t-test for each pair, Holm-corrected over all; empty where there is a single query."""
+    tested = [paired_p(one, other) for one, other in pairs.values()]
     corrected = holm([p for p in tested if p is not None])
-    if len(corrected) < len(pairs):
-        return {}
-    return {(one.name, measure): p for (one, measure), p in zip(pairs, corrected, strict=True)}
+    return dict(zip(pairs, corrected, strict=True)) if len(corrected) == len(pairs) else {}
 
 
-def paired_p(one: Mapping[str, float], other: Mapping[str, float]) -> float | None:
+def paired_p(one: Values, other: Values) -> float | None:
     """p of a two-sided paired t-test over the queries; 1 where no query differs, None where there is one query."""
     from scipy.stats import ttest_rel
 

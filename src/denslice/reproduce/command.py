@@ -123,9 +123,13 @@ def _numbers(text: str, kind: type[Number]) -> list[Number]:
 
 def _command(what: What, data: str, split: str, models: Sequence[Model], options: Sequence[str]) -> str:
     """The command that makes the page, without the folders of this machine."""
-    named = [part for model in models for part in ("--models", f"{model.name}={_nameless(model.place)}")]
+    named = [part for model in models for part in ("--models", _told(model))]
     where = ["--data", _nameless(data)] + (["--split", split] if split != "test" else [])
     return shlex.join(["denslice", "reproduce", what.value, *where, *named, *options])
+
+
+def _told(model: Model) -> str:
+    return model.name if model.name == model.place else f"{model.name}={_nameless(model.place)}"
 
 
 def _nameless(place: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from denslice.comparison import holm, paired_p
+from denslice.comparison import corrected_p
 from denslice.provenance import provenance
 from denslice.reproduce.cells import Figures
 from denslice.reproduce.collection import Collection
@@ -49,9 +49,8 @@ def measures(figures: Figures) -> list[str]:
 
 def p_values(results: Results, pairs: Sequence[Pair], measure: str = "RR@10") -> dict[Pair, float]:
     """p of a paired t-test over the queries for each pair, Holm-corrected over all; empty with a single query."""
-    tested = [paired_p(results[one].per_query[measure], results[other].per_query[measure]) for one, other in pairs]
-    corrected = holm([p for p in tested if p is not None])
-    return dict(zip(pairs, corrected, strict=True)) if len(corrected) == len(pairs) else {}
+    values = {setting: results[setting].per_query[measure] for pair in pairs for setting in pair}
+    return corrected_p({(one, other): (values[one], values[other]) for one, other in pairs})
 
 
 def kept(results: Results, pair: Pair, p: Mapping[Pair, float]) -> str:

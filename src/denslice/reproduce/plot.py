@@ -13,8 +13,8 @@ THETAS = ("#009e73", "#cc79a7", "#e69f00")
 MARKERS = ("o", "s", "^")
 INK = "#333333"
 PAPER = {"boxstyle": "square,pad=0.05", "facecolor": "white", "edgecolor": "none", "alpha": 0.8}  # behind labels
-LABEL, LABEL_WIDTH, LABEL_HEIGHT = 7, 4.6, 9  # size in points; pixels of a character, and of a line
-LEAST_SPAN = 0.02  # of a vertical axis: what is closer than this should not look far apart
+LABEL, LABEL_WIDTH, LABEL_HEIGHT = 7, 6, 9  # size in points; pixels of a character, and of a line
+LEAST_RISE, LEAST_RATIO = 0.02, 4  # of the axes: what is closer than this should not look far apart
 STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
     "font.size": 9,
@@ -57,13 +57,14 @@ def drawn(title: str, over_theta: Sequence[Line], over_candidates: Sequence[Line
         raise MissingExtraError("drawing the figure", "plots") from error
     rows = [(over_theta, STAGES, "points: θ"), (over_candidates, THETAS, "points: candidates reranked")]
     rows = [row for row in rows if row[0]]
+    across = _span([point.milliseconds for lines, _, _ in rows for line in lines for point in line.points])
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(8, 0.4 + 2.9 * len(rows)), layout="constrained")
         figure.suptitle(title, fontsize=10)
         panels = figure.subplots(len(rows), 2, squeeze=False)
         for (left, right), (lines, colours, varied) in zip(panels, rows, strict=True):
-            _draw(left, lines, colours, "rr", "MRR@10")
-            _draw(right, lines, colours, "recall", "R@1000")
+            _draw(left, lines, colours, across, "rr", "MRR@10")
+            _draw(right, lines, colours, across, "recall", "R@1000")
             right.legend(title=varied, loc="best", alignment="left")
         figure.draw_without_rendering()  # settles the layout, so that places on it are known
         for (left, right), (lines, _, _) in zip(panels, rows, strict=True):
@@ -72,28 +73,38 @@ def drawn(title: str, over_theta: Sequence[Line], over_candidates: Sequence[Line
         return {kind: _saved(figure, kind) for kind in ("png", "svg")}
 
 
-def _draw(panel: Any, lines: Sequence[Line], colours: Sequence[str], measure: str, name: str) -> None:
-    from matplotlib.ticker import FormatStrFormatter, LogLocator, MaxNLocator, NullFormatter
+def _draw(
+    panel: Any, lines: Sequence[Line], colours: Sequence[str], across: tuple[float, float], measure: str, name: str
+) -> None:
+    from matplotlib.ticker import FixedLocator, FormatStrFormatter, MaxNLocator, NullLocator
 
     for line, colour, marker in zip(lines, colours, MARKERS, strict=False):
-        across = [point.milliseconds for point in line.points]
-        up = [getattr(point, measure) for point in line.points]
-        panel.plot(across, up, color=colour, marker=marker, markersize=4.5, linewidth=1.3, label=line.name)
+        places = list(zip(*(_place(point, measure) for point in line.points), strict=True))
+        panel.plot(*places, color=colour, linewidth=1.3, zorder=1)
+        panel.plot(*places, color=colour, linestyle="none", marker=marker, markersize=4.5, zorder=3)
+        panel.plot([], [], color=colour, linewidth=1.3, marker=marker, markersize=4.5, label=line.name)
     panel.set_xscale("log")
-    panel.set(xlabel="milliseconds a query, p50, one core", ylabel=name)
-    panel.margins(x=0.1, y=0.15)
-    _spread(panel)
-    panel.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    panel.xaxis.set_major_formatter(FormatStrFormatter("%g"))
-    panel.xaxis.set_minor_formatter(NullFormatter())
+    panel.set(xlabel="milliseconds a query, p50, one core", ylabel=name, xlim=across)
+    values = [getattr(point, measure) for line in lines for point in line.points]
+    room = max(0.15 * (max(values) - min(values)), (LEAST_RISE - max(values) + min(values)) / 2)
+    panel.set_ylim(min(values) - room, max(values) + room)
     panel.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+    panel.xaxis.set_major_locator(FixedLocator([tick for tick in _ticks(across) if across[0] <= tick <= across[1]]))
+    panel.xaxis.set_minor_locator(NullLocator())
+    panel.xaxis.set_major_formatter(FormatStrFormatter("%g"))
 
 
-def _spread(panel: Any) -> None:
-    low, high = panel.get_ylim()
-    if high - low < LEAST_SPAN:
-        middle = (low + high) / 2
-        panel.set_ylim(middle - LEAST_SPAN / 2, middle + LEAST_SPAN / 2)
+def _span(values: Sequence[float]) -> tuple[float, float]:
+    """The ends of a log axis: the values and some room, and at least LEAST_RATIO from one end to the other."""
+    low, high = min(values), max(values)
+    room = max((high / low) ** 0.1, (LEAST_RATIO * low / high) ** 0.5)
+    return low / room, high * room
+
+
+def _ticks(across: tuple[float, float]) -> list[float]:
+    """Round numbers, more of them where the axis is short."""
+    steps = (1, 1.5, 2, 3, 5, 7) if across[1] / across[0] < 10 else (1, 2, 5)
+    return [step * 10.0**power for power in range(-4, 6) for step in steps]
 
 
 def _label(panel: Any, lines: Sequence[Line], measure: str) -> None:
@@ -109,7 +120,9 @@ def _label(panel: Any, lines: Sequence[Line], measure: str) -> None:
                 if not any(_overlap(box, other) for other in boxes):
                     boxes.append(box)
                     place = panel.transData.inverted().transform((x, below))
-                    panel.text(*place, point.label, fontsize=LABEL, color=INK, ha="center", va="bottom", bbox=PAPER)
+                    panel.text(
+                        *place, point.label, fontsize=LABEL, color=INK, ha="center", va="bottom", bbox=PAPER, zorder=2
+                    )
                     break
 
 

@@ -45,7 +45,7 @@ def page(models: Sequence[Encodings], grid: Grid, results: Results, collection: 
             figures, reference = means[way], as_in_paper(model, m)
             share = "" if way == reference else kept(means, (way, reference), p)
             names = [model.name, str(m), way.index.slicing, way.query]
-            rows.append([*names, *measures(figures), share, f"{figures.lost:.1%}", *_published(model, way)])
+            rows.append([*names, *measures(figures), share, f"{100 * figures.lost:.1f} %", *_published(model, way)])
     head = ["model", "M", "slicing", "query", *HEADS, "of stride", "weights lost", "paper: MRR@10", "R@1000"]
     return Page("table3", f"{markdown(head, rows)}\n\n{NOTE}", results)
 
