@@ -20,6 +20,7 @@ import numpy as np
 import journal
 from denslice.corpus import read_docs
 from denslice.reproduce import figure3, table1, table2, table3
+from denslice.reproduce.command import CANDIDATES, SLICES, THETAS
 from denslice.reproduce.encoding import Encodings, Facts
 from denslice.reproduce.measuring import REPEATS, TIMED
 from denslice.reproduce.page import Grid
@@ -30,7 +31,7 @@ from journal import RESULTS
 TEXTS = 20_000
 LENGTHS = {"acl": 256, "msmarco": 150}  # where configs/acl and configs/paper cut passages
 STEPS, BATCH, QUERIES = 100_000, 96, 6_980
-VOCAB, THETAS, CANDIDATES = 30_522, [0.0, 0.05, 0.1, 0.2, 0.5, 1, 1.5, 2, 3], [1000, 2000, 5000, 10_000]
+VOCAB = 30_522
 MINILM, BERT = (6, 384), (12, 768)  # layers and width
 HEADS = {
     "splade": ("splade", "none"),
@@ -166,11 +167,12 @@ def _commands() -> dict[str, list[Setting]]:
     models = {
         name: Encodings(name, Facts("", *heads, VOCAB, 570, 768, 1.0), Path(), Path()) for name, heads in HEADS.items()
     }
-    every = Grid([768, 256, 128], THETAS, CANDIDATES)
+    thetas, candidates = list(map(float, THETAS.split(","))), list(map(int, CANDIDATES.split(",")))
+    every = Grid(list(map(int, SLICES.split(","))), thetas, candidates)
     return {
         "table1": table1.settings([models["unicoil"], models["splade"]], every),
         "table2": [one for one in table2.settings(list(models.values()), every) if one.engine == "denslice"],
-        "table3": table3.settings([models["splade"]], Grid([768], THETAS, CANDIDATES)),
+        "table3": table3.settings([models["splade"]], Grid([768], thetas, candidates)),
         "figure3": figure3.settings([models["splade"]], every),
     }
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Number = TypeVar("Number", int, float)
 SLICES = "768,256,128"
-THETAS = "0,0.05,0.1,0.2,0.5,1,1.5,2,3"
+THETAS = "0,0.05,0.1,0.2,0.3,0.5,0.75,1,1.5"
 CANDIDATES = "1000,2000,5000,10000"
 
 

@@ -10,7 +10,6 @@ from denslice.reproduce.page import Grid, Page, Results, markdown
 from denslice.reproduce.plot import Line, Point, drawn
 from denslice.reproduce.settings import PAPER_THETA, IndexSetting, Setting, lexical_models
 
-SHOWN = 3  # values of θ, the paper's and those above it, at which candidates are varied
 HEAD = ["model", "θ", "candidates", "MRR@10", "R@1000", "ms p50", "stage one alone: MRR@10", "R@1000", "ms p50"]
 NOTE = (
     "Stride slicing and a sliced query, as in the paper. θ leaves query weights of at most θ out of stage one, "
@@ -57,9 +56,9 @@ def _reranked(model: Encodings, grid: Grid) -> list[Setting]:
 
 
 def _varied(model: Encodings, grid: Grid) -> list[Setting]:
-    """Every number of candidates at some values of θ."""
+    """Every number of candidates at three values of θ: the paper's or the next above it, a middle and the largest."""
     above = sorted(theta for theta in grid.thetas if theta >= PAPER_THETA)
-    thetas = (above or [theta for theta in grid.thetas if theta > 0])[:SHOWN]
+    thetas = sorted({above[0], above[len(above) // 2], above[-1]}) if above else []
     return [Setting(_index(model, grid), "sliced", theta, some) for theta in thetas for some in sorted(grid.candidates)]
 
 
