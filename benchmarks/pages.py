@@ -11,6 +11,7 @@ from statistics import median
 from typing import Any
 
 import living
+import msmarco
 import search_cpu
 from journal import RESULTS, ROOT
 from slicing_page import refresh
@@ -19,6 +20,7 @@ MODELS = ("splade", "unicoil", "dense", "splade-dense", "unicoil-dense")
 ZERO_SHOT = ("scifact:test", "fiqa-judged:test", "squad-dev:test", "cranfield:test", "npl:test")
 IN_DOMAIN = ("acl-title-abstract:test", "medquad:test")
 SLICES = (None, 768, 256, 128)
+REPRODUCTION = ROOT / "docs" / "reproduction"
 Line = dict[str, Any]
 
 
@@ -28,6 +30,7 @@ def main() -> None:
     refresh(ROOT / "docs" / "living-index.md", {"living": measured("living", living.table)})
     refresh(ROOT / "docs" / "benchmarks.md", {"search": measured("search_cpu", search_cpu.table)})
     refresh(ROOT / "docs" / "mini.md", {"quality": quality(), "speed": mini_speed(), "tries": tries()})
+    refresh(REPRODUCTION.with_suffix(".md"), reproduced() | {"msmarco": msmarco.table()})
 
 
 def newest(name: str) -> tuple[Line, str]:
@@ -168,6 +171,16 @@ def _cell(value: float | None) -> str:
 def _mean_of(values: list[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if len(known) == len(values) else None
+
+
+def reproduced() -> dict[str, str]:
+    """What `denslice reproduce --to docs/reproduction/COLLECTION` wrote, by collection and name."""
+    found = {}
+    for path in sorted(REPRODUCTION.glob("*/*.md")):
+        data = path.parent.name
+        text = path.read_text(encoding="utf-8").strip()
+        found[f"{data}-{path.stem}"] = text.replace("](figure3", f"](reproduction/{data}/figure3")
+    return found
 
 
 def measured(name: str, table: Callable[[Any], str]) -> str:

@@ -308,7 +308,7 @@ def test_a_folder_without_queries_is_an_error(tmp_path: Path) -> None:
 
 def test_ir_datasets_names_say_what_to_install_when_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ir_datasets", None)
-    with pytest.raises(MissingExtraError, match=r"reading ir_datasets:beir/scifact needs .*denslice\[eval\]"):
+    with pytest.raises(MissingExtraError, match=r"reading ir_datasets:beir/scifact needs .*denslice\[datasets\]"):
         read_docs(["ir_datasets:beir/scifact"])
 
 

@@ -107,6 +107,18 @@ def test_candidates_from_the_lexical_side_miss_what_only_the_dense_side_finds(tm
     assert index.search_vectors(query, vector, candidates_from="lexical").ids == ("d1", "d0")
 
 
+def test_as_many_candidates_from_the_lexical_side_are_rescored_as_are_asked_for(tmp_path: Path) -> None:
+    weights = np.zeros((40, VOCAB), np.float32)
+    weights[:, 1] = np.arange(40, 0, -1)
+    dense = np.zeros((40, 3), np.float32)
+    dense[20, 0] = 100  # the 21st by words, and by far the first by both
+    index = made(tmp_path, weights, dense)
+    query, vector = np.eye(1, VOCAB, 1), np.array([1, 0, 0], np.float32)
+    for candidates, first in ((10, "d0"), (30, "d20")):
+        found = index.search_vectors(query, vector, k=1, candidates=candidates, candidates_from="lexical")
+        assert found.ids == (first,)
+
+
 def test_a_filter_holds_for_documents_that_only_the_dense_side_finds(tmp_path: Path) -> None:
     index = Index.create(tmp_path / "my.idx", "vectors", vocab=2)
     index.add_vectors(["a", "b"], np.eye(2), dense=np.eye(2))

@@ -21,7 +21,7 @@ DOCS = [{"id": "1", "text": "the cat sat"}, {"id": "2", "text": "the dog ran"}, 
 @pytest.fixture
 def joint(tmp_path: Path) -> Path:
     models._loaded.cache_clear()
-    models._fingerprint.cache_clear()
+    models.fingerprint.cache_clear()
     config = ModelConfig(lexical="splade", dense="cls", lam=2.0, max_length=32, query_length=16)
     BiEncoder.load(make_folder(tmp_path / "backbone"), config).save(tmp_path / "model")
     return tmp_path / "model"
@@ -50,7 +50,7 @@ def test_a_query_without_tokens_finds_nothing_by_words(tmp_path: Path, joint: Pa
 def test_another_model_in_its_place_is_refused(tmp_path: Path, joint: Path) -> None:
     Index.create(tmp_path / "my.idx", str(joint), slices=16).add(DOCS)
     models._loaded.cache_clear()
-    models._fingerprint.cache_clear()
+    models.fingerprint.cache_clear()
     (joint / "denslice.json").write_text((joint / "denslice.json").read_text() + " ")
     with pytest.raises(InputError, match="is not the model this index was made with"):
         open_index(tmp_path / "my.idx").search("the cat")

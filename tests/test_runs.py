@@ -158,11 +158,12 @@ def test_scores_of_float32_that_differ_in_the_last_bit_stay_apart(tmp_path: Path
 
 
 words = st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=5)
-found = st.dictionaries(words, st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=5)
+floats = st.floats(-(2.0**100), 2.0**100, width=32)
+found = st.dictionaries(words, floats, min_size=1, max_size=5)
 
 
 @given(run=st.dictionaries(words, found, min_size=1, max_size=4))
-def test_writing_then_reading_a_run_gives_the_same_run(
+def test_writing_then_reading_a_run_gives_the_same_order_and_scores_and_no_ties(
     tmp_path_factory: pytest.TempPathFactory, run: dict[str, dict[str, float]]
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "run.trec"
@@ -171,7 +172,18 @@ def test_writing_then_reading_a_run_gives_the_same_run(
         best = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
         rankings.append(Ranking(query, tuple(doc for doc, _ in best), tuple(score for _, score in best)))
     assert write_run(path, rankings) == sum(map(len, run.values()))
-    assert read_run(path) == rankings
+    for read, written in zip(read_run(path), rankings, strict=True):
+        assert (read.query_id, read.ids) == (written.query_id, written.ids)
+        assert np.all(np.diff(np.array(read.scores, dtype=np.float32)) < 0)
+        if len(set(written.scores)) == len(written.scores):
+            assert read.scores == written.scores
+        assert read.scores == pytest.approx(written.scores, rel=1e-6, abs=1e-40)
+
+
+def test_equal_scores_are_written_a_step_apart_so_that_every_tool_keeps_their_order(tmp_path: Path) -> None:
+    write_run(tmp_path / "run.trec", [Ranking("q", ("a", "b", "c", "d"), (2.0, 2.0, 2.0, 1.0))])
+    step = 2.0**-23
+    assert read_run(tmp_path / "run.trec")[0].scores == (2.0, 2.0 - step, 2.0 - 2 * step, 1.0)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,8 @@ from denslice.search.retrieve import NO_MASK, NO_SCORES, QueryVectors, Settings
 from denslice.slicing import KINDS
 from denslice.store.manifest import Manifest
 from denslice.store.snapshot import Snapshot
+from denslice.vectors import Encoded
+from denslice.view import View
 
 Rows = np.ndarray  # (n, vocab) weights
 Route = Callable[[Index, Rows, int], Ranking]
@@ -276,6 +278,22 @@ def test_whatever_the_candidates_scores_are_exact_and_k_documents_come(tmp_path:
     assert len(found) == 30
     assert found == sorted(found, key=lambda pair: (-pair[1], pair[0]))
     assert found == [(id, exact[id]) for id, _ in found]
+
+
+@pytest.mark.parametrize("theta", [0.0, 2.0, 3.9])
+def test_stage_one_alone_ranks_by_the_strong_weights_to_the_rounding_of_postings(tmp_path: Path, theta: float) -> None:
+    docs, query = exact_rows(1, 300, 40, density=0.5), exact_rows(2, 1, 40, density=0.8)
+    view = View(built(tmp_path, [docs], "stride", 40).path)
+    how = Settings(30, theta=theta, rerank=False)
+    (found,) = view.rank_encoded(["q"], Encoded(sp.csr_array(query, dtype=np.float32)), how)
+    strong = np.sort(query[0])[-8:].min() if (query > theta).sum() < 8 else theta + 1 / 128
+    partial = dict(zip(ids_of(docs), docs @ np.where(query[0] >= strong, query[0], 0), strict=True))
+    step = 4 * query.sum() / 255
+    assert len(found) == 30
+    assert list(found.scores) == sorted(found.scores, reverse=True)
+    for id, score in pairs(found):
+        assert partial[id] <= score * (1 + 1e-6) <= partial[id] + step
+    assert min(partial[id] for id in found.ids) >= np.sort(list(partial.values()))[-30] - step
 
 
 # Edges

@@ -15,14 +15,14 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 import scipy.sparse as sp
 
-from denslice.errors import InputError, MissingExtraError
+from denslice.datasets import is_dataset, load_dataset
+from denslice.errors import InputError
 from denslice.lines import ending, json_object, read_lines, read_text, reading
 from denslice.records import Doc, Query, checked_id
 from denslice.vectors import lexical_csr
 
 JSON_ENDINGS = (".jsonl", ".json")
 TEXT_ENDINGS = (".txt", ".md")
-IR_DATASETS = "ir_datasets:"
 LARGEST_WEIGHT = 3.4028234e38  # float32 holds no more
 
 Item = TypeVar("Item")
@@ -68,7 +68,7 @@ def read_vectors(path: str | Path, vocab: int | None = None) -> tuple[list[str],
 
 
 def _doc_source(name: str | Path) -> Iterator[Placed[Doc]]:
-    if str(name).startswith(IR_DATASETS):
+    if is_dataset(name):
         return _ir_docs(str(name))
     path = Path(name)
     return _doc_folder(path) if _is_folder(path) else _doc_file(path)
@@ -99,7 +99,7 @@ def _doc_file(path: Path) -> Iterator[Placed[Doc]]:
 
 
 def _query_source(name: str | Path) -> Iterator[Placed[Query]]:
-    if str(name).startswith(IR_DATASETS):
+    if is_dataset(name):
         return _ir_queries(str(name))
     path = Path(name)
     if not _is_folder(path):
@@ -292,32 +292,15 @@ def _checked_ids(placed: Iterable[tuple[str, str]]) -> list[str]:
     return list(seen)
 
 
-# --- ir_datasets, when it is installed
+# --- ir_datasets
 
 
 def _ir_docs(name: str) -> Iterator[Placed[Doc]]:
-    dataset = _ir_dataset(name)
-    if not dataset.has_docs():
-        raise InputError(f"{name}: has no documents")
-    return _records(name, enumerate(dataset.docs_iter(), 1), _ir_doc, "documents")
+    return _records(name, enumerate(load_dataset(name, "docs").docs_iter(), 1), _ir_doc, "documents")
 
 
 def _ir_queries(name: str) -> Iterator[Placed[Query]]:
-    dataset = _ir_dataset(name)
-    if not dataset.has_queries():
-        raise InputError(f"{name}: has no queries")
-    return _records(name, enumerate(dataset.queries_iter(), 1), _ir_query, "queries")
-
-
-def _ir_dataset(name: str) -> Any:
-    try:
-        import ir_datasets
-    except ImportError:
-        raise MissingExtraError(f"reading {name}", "eval") from None
-    try:
-        return ir_datasets.load(name.removeprefix(IR_DATASETS))
-    except KeyError:
-        raise InputError(f"{name}: ir_datasets has no dataset of this name") from None
+    return _records(name, enumerate(load_dataset(name, "queries").queries_iter(), 1), _ir_query, "queries")
 
 
 def _ir_doc(row: Any) -> Doc:

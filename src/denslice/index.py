@@ -185,7 +185,7 @@ class Index:
     ) -> Ranking:
         """The k best documents for a ready query vector, one row of weights, and its dense vector."""
         settings = Settings(k, theta, candidates, mode, lam, candidates_from)
-        return self._view.rank_vector(self._view.ready(weights, dense), settings, where)
+        return self._view.rank_encoded([""], self._view.ready(weights, dense), settings, where)[0]
 
     def rank(
         self,

@@ -5,23 +5,30 @@ from __future__ import annotations
 import gzip
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TextIO, cast
 
+import numpy as np
+
+from denslice.datasets import is_dataset, load_dataset
 from denslice.errors import InputError
 from denslice.lines import is_gzip, located, read_lines, reading
 from denslice.records import Ranking, checked_id
 
+LARGEST_SCORE = 3.4e38  # float32 holds hardly more
 BEIR_HEADER = ("query-id", "corpus-id", "score")
 
 
 def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
     """The grade of each judged document, by query and document.
 
-    Columns: `query document grade` (BEIR, after a header line) or `query 0 document grade` (TREC, MS MARCO).
+    Columns: `query document grade` (BEIR, after a header line) or `query 0 document grade` (TREC, MS MARCO). The
+    path may be an `ir_datasets:` name.
     """
+    if is_dataset(path):
+        return _dataset_qrels(str(path))
     path = Path(path)
     qrels: dict[str, dict[str, int]] = {}
     for number, line in _file_lines(path, "qrels/test.tsv"):
@@ -61,7 +68,8 @@ def read_run(path: str | Path) -> list[Ranking]:
 def write_run(path: str | Path, rankings: Iterable[Ranking], tag: str = "denslice") -> int:
     """The number of lines written to a TREC run file, gzipped if its name ends in .gz.
 
-    Scores are written so that reading gives the same floats. The file appears whole or not at all.
+    Scores are written so that reading gives the same floats, but for equal ones: tools differ in which of those they
+    take first, so each is written one float32 step below the one before. The file appears whole or not at all.
     """
     path = Path(path)
     _check_word(tag, "tag")
@@ -78,6 +86,13 @@ def write_run(path: str | Path, rankings: Iterable[Ranking], tag: str = "denslic
         with suppress(OSError):  # it was renamed, or never opened
             unfinished.unlink()
     return count
+
+
+def _dataset_qrels(name: str) -> dict[str, dict[str, int]]:
+    qrels: dict[str, dict[str, int]] = {}
+    for judged in load_dataset(name, "qrels").qrels_iter():
+        _add_judgement(qrels, [judged.query_id, judged.doc_id, str(judged.relevance)])
+    return qrels
 
 
 def _file_lines(path: Path, example: str) -> Iterator[tuple[int, str]]:
@@ -151,12 +166,25 @@ def _open_new(path: Path, zipped: bool) -> TextIO:
 
 def _write_ranking(file: TextIO, ranking: Ranking, tag: str) -> int:
     _check_word(ranking.query_id, "query id")
-    for rank, (doc, score) in enumerate(zip(ranking.ids, ranking.scores, strict=True), 1):
+    for doc, score in zip(ranking.ids, ranking.scores, strict=True):
         _check_word(doc, "document id")
-        if not math.isfinite(score):
+        if not abs(score) <= LARGEST_SCORE:
             raise InputError(f"the score of document {doc!r} for query {ranking.query_id!r} is {score}, not finite")
+    for rank, (doc, score) in enumerate(zip(ranking.ids, _apart(ranking.scores), strict=True), 1):
         file.write(f"{ranking.query_id} Q0 {doc} {rank} {float(score)!r} {tag}\n")
     return len(ranking.ids)
+
+
+def _apart(scores: Sequence[float]) -> Sequence[float]:
+    """The scores, best first, each below the one before as a float32, which is what trec_eval compares."""
+    if (np.diff(np.array(scores, dtype=np.float32)) < 0).all():
+        return scores
+    apart: list[float] = []
+    before = np.float32(np.inf)
+    for score in scores:
+        apart.append(score if np.float32(score) < before else float(np.nextafter(before, np.float32(-np.inf))))
+        before = np.float32(apart[-1])
+    return apart
 
 
 def _check_word(text: str, what: str) -> None:

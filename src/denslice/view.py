@@ -56,12 +56,14 @@ class View:
         """The best documents for each query, in the queries' order."""
         queries = iter(queries)
         while batch := list(islice(queries, BATCH)):
-            found = self._found(self.encode(batch), settings, where)
-            yield from (self._ranking(query.id, one) for query, one in zip(batch, found, strict=True))
+            yield from self.rank_encoded([query.id for query in batch], self.encode(batch), settings, where)
 
-    def rank_vector(self, encoded: Encoded, settings: Settings, where: Where) -> Ranking:
-        """The best documents for one query that is encoded already."""
-        return self._ranking("", self._found(encoded, settings, where)[0])
+    def rank_encoded(
+        self, ids: Sequence[str], encoded: Encoded, settings: Settings, where: Where = None
+    ) -> list[Ranking]:
+        """The best documents for each query, the queries being encoded already."""
+        found = self._found(encoded, settings, where)
+        return [self._ranking(id, one) for id, one in zip(ids, found, strict=True)]
 
     def explain(self, encoded: Encoded, id: str, settings: Settings) -> Explanation:
         """Why a document scores what it does for one encoded query."""

@@ -23,16 +23,34 @@ def model_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
         raise InputError(f"a model has no setting {', '.join(sorted(options))}; its folder holds them all")
     place = _place(name)
     encoder = _loaded(place)
-    skip = BERT_UNUSED if encoder.vocab == BERT_VOCABULARY else 0
-    return {"model": place, "vocab": encoder.vocab, "skip": skip, "fingerprint": _fingerprint(place)}
+    facts = {"vocab": encoder.vocab, "skip": tokens_to_skip(encoder.vocab)}
+    return {"model": place, **facts, "fingerprint": fingerprint(place)}
 
 
 def load_model(options: Mapping[str, Any]) -> TransformerEncoder:
     """The model an index was made with; InputError if another one has taken its place."""
     place = str(options["model"])
-    if options["fingerprint"] != _fingerprint(place):
+    if options["fingerprint"] != fingerprint(place):
         raise InputError(f"{place}: is not the model this index was made with; put it back or make a new index")
     return _loaded(place)
+
+
+def tokens_to_skip(vocab: int) -> int:
+    """How many leading tokens of a vocabulary stand for no word: 570 of BERT's, as in the paper."""
+    return BERT_UNUSED if vocab == BERT_VOCABULARY else 0
+
+
+@cache
+def fingerprint(place: str) -> str | None:
+    """A digest of what a folder holds but for its card; None for a hub id, which names its own contents."""
+    if not Path(place).is_dir():
+        return None
+    digest = hashlib.sha256()
+    for path in sorted(file for pattern in CONTENTS for file in Path(place).rglob(pattern)):
+        digest.update(path.relative_to(place).as_posix().encode())
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
 
 
 def _place(name: str) -> str:
@@ -48,16 +66,3 @@ def _loaded(place: str) -> TransformerEncoder:
     from denslice.encoders.transformer import TransformerEncoder
 
     return TransformerEncoder.load(place)
-
-
-@cache
-def _fingerprint(place: str) -> str | None:
-    """A digest of what a folder holds but for its card; None for a hub id, which names its own contents."""
-    if not Path(place).is_dir():
-        return None
-    digest = hashlib.sha256()
-    for path in sorted(file for pattern in CONTENTS for file in Path(place).rglob(pattern)):
-        digest.update(path.relative_to(place).as_posix().encode())
-        with path.open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -52,7 +52,8 @@ class Found:
 class Settings:
     """How many documents are wanted, and how they are looked for.
 
-    `mode` None is hybrid where there are dense vectors; `lam` None is the encoder's own λ.
+    `mode` None is hybrid where there are dense vectors; `lam` None is the encoder's own λ. `rerank` False stops after
+    stage one, to see what stage two is worth.
     """
 
     k: int
@@ -61,6 +62,7 @@ class Settings:
     mode: str | None = None
     lam: float | None = None
     candidates_from: str = "both"
+    rerank: bool = True
 
     def __post_init__(self) -> None:
         if not isinstance(self.k, int) or self.k < 1:
@@ -79,15 +81,32 @@ class Settings:
 
 def search(segments: Sequence[Segment], query: QueryVectors, settings: Settings, masks: Sequence[Mask]) -> Found:
     """The k best documents. `masks` has per segment a 0 for each row to leave out, or nothing to leave none out."""
+    if not settings.rerank:
+        return first_stage(segments, query, settings, masks)
+    if settings.candidates_from == "lexical" and query.dense is not None and len(query.keys):
+        return _best_of_lexical(segments, query, settings, masks)
     dense = [_dense_scores(segment, query) for segment in segments]
     every = np.concatenate(dense) if any(map(len, dense)) else NO_SCORES
-    if settings.candidates_from == "lexical" and len(query.keys):
-        positions, _ = retrieve(segments, query, settings, masks, [NO_SCORES] * len(segments))
-        lexical = rerank(segments, positions, query)
-    else:
-        positions, bounds = retrieve(segments, query, settings, masks, dense)
-        positions, lexical = _rerank_best(segments, positions, bounds, query, every, settings.k)
+    positions, bounds = retrieve(segments, query, settings, masks, dense)
+    positions, lexical = _rerank_best(segments, positions, bounds, query, every, settings.k)
     return rank(segments, positions, lexical, every[positions] if len(every) else NO_SCORES, settings.k)
+
+
+def _best_of_lexical(
+    segments: Sequence[Segment], query: QueryVectors, settings: Settings, masks: Sequence[Mask]
+) -> Found:
+    """The k best, by both scores, of the best `candidates` by words: the paper's fusion (its section 5.3)."""
+    wide = replace(settings, k=max(settings.k, settings.candidates))
+    positions, _ = retrieve(segments, query, wide, masks, [NO_SCORES] * len(segments))
+    lexical = rerank(segments, positions, query)
+    return rank(segments, positions, lexical, _dense_scores_of(segments, positions, query), settings.k)
+
+
+def first_stage(segments: Sequence[Segment], query: QueryVectors, settings: Settings, masks: Sequence[Mask]) -> Found:
+    """The k best documents by stage one alone: lexical scores of the weights above θ, as postings round them up."""
+    strong = strong_enough(query, settings.theta)
+    positions, scores = retrieve(segments, strong, settings, masks, [NO_SCORES] * len(segments))
+    return rank(segments, positions, scores, NO_SCORES, settings.k)
 
 
 def strong_enough(query: QueryVectors, theta: float) -> QueryVectors:
@@ -204,16 +223,30 @@ def rank(segments: Sequence[Segment], positions: Ints, lexical: Floats, dense: F
     return Found(at[order], rows[order], [ids[i] for i in order.tolist()], scores[best], *parts)
 
 
-def _dense_scores(segment: Segment, query: QueryVectors) -> Floats:
-    """λ times each row's inner product with the query's dense vector; nothing where the query has none."""
+def _dense_scores(segment: Segment, query: QueryVectors, rows: Ints | None = None) -> Floats:
+    """λ times the inner product of each row, or of these, with the query's dense vector; nothing where it has none."""
     from denslice.search import cpu
 
     if query.dense is None or segment.dense is None:
         return NO_SCORES
     if segment.dense.shape[1] != len(query.dense):
         raise InputError(f"the query has {len(query.dense)} dimensions, the index {segment.dense.shape[1]}")
-    products: Floats = cpu.dense_products(segment.dense.view(np.uint16), query.dense)
+    vectors = segment.dense if rows is None else segment.dense[rows]
+    products: Floats = cpu.dense_products(vectors.view(np.uint16), query.dense)
     return products
+
+
+def _dense_scores_of(segments: Sequence[Segment], positions: Ints, query: QueryVectors) -> Floats:
+    """The dense score of each position; nothing where there are no dense vectors."""
+    if any(s.dense is None for s in segments):
+        return NO_SCORES
+    scores = np.zeros(len(positions), dtype=np.float32)
+    base = 0
+    for s in segments:
+        here = (positions >= base) & (positions < base + s.rows)
+        scores[here] = _dense_scores(s, query, positions[here] - base)
+        base += s.rows
+    return scores
 
 
 def _working_sums(count: int) -> npt.NDArray[np.uint32]:

@@ -1,0 +1,29 @@
+"""Collections by name, `ir_datasets:NAME`, when that package is installed: it knows where and how to read them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from denslice.errors import InputError, MissingExtraError
+
+PREFIX = "ir_datasets:"
+
+
+def is_dataset(name: object) -> bool:
+    """Whether a name is one for ir_datasets."""
+    return str(name).startswith(PREFIX)
+
+
+def load_dataset(name: str, part: str) -> Any:
+    """The dataset of ir_datasets, which must have the part: docs, queries or qrels."""
+    try:
+        import ir_datasets
+    except ImportError:
+        raise MissingExtraError(f"reading {name}", "datasets") from None
+    try:
+        dataset = ir_datasets.load(name.removeprefix(PREFIX))
+    except KeyError:
+        raise InputError(f"{name}: ir_datasets has no dataset of this name") from None
+    if not getattr(dataset, f"has_{part}")():
+        raise InputError(f"{name}: has no {part}")
+    return dataset

@@ -1,0 +1,59 @@
+"""Where a figure comes from: commit, date, hardware, versions. Every result is written with these beside it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]  # of a checkout
+
+
+def provenance(packages: Sequence[str], code: Sequence[str] = ("src",)) -> dict[str, Any]:
+    """Commit, date, hardware and the packages' versions; `code` are the paths whose changes make a commit dirty."""
+    return {
+        "commit": commit(code),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "hardware": hardware(),
+        "versions": {"python": platform.python_version()} | {package: _version(package) for package in packages},
+    }
+
+
+def commit(code: Sequence[str] = ("src",)) -> str:
+    """The commit that is checked out, with "+dirty" where these files differ from it; "none" outside a checkout."""
+    if not (ROOT / ".git").exists():
+        return "none"
+    head = _git("rev-parse", "--short=12", "--verify", "--quiet", "HEAD") or "none"
+    return f"{head}+dirty" if _git("status", "--porcelain", "--", *code) else head
+
+
+def hardware() -> dict[str, Any]:
+    """The processor's name and how many cores this process may use."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {"cpu": _cpu_name(), "cores": cores}
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _cpu_name() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text(encoding="utf-8").splitlines() if cpuinfo.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def _git(*arguments: str) -> str:
+    try:
+        return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+    except FileNotFoundError:  # no git on this machine
+        return ""

@@ -1,0 +1,223 @@
+"""Stage one of everything: each model encodes documents and queries once, into a work folder that can travel.
+
+WORK/MODEL/docs-… and queries-… hold the parts (parts.py) and about.json. The texts' fingerprint is in the folder's
+name and the model's in about.json, so what is old is never taken for new.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from denslice.encoders.bm25 import Bm25Config
+from denslice.encoders.models import fingerprint, tokens_to_skip
+from denslice.errors import InputError
+from denslice.provenance import provenance
+from denslice.reproduce import parts
+from denslice.reproduce.collection import Collection
+from denslice.reproduce.whole_bm25 import WholeBm25
+from denslice.store.files import replace_file
+from denslice.vectors import Encoded
+
+if TYPE_CHECKING:
+    from denslice.encoders.transformer import TransformerEncoder
+
+AT_ONCE = 4_096  # texts encoded before they are written
+ABOUT = "about.json"
+BM25 = "bm25"
+PACKAGES = ("numpy", "scipy", "PyStemmer", "torch", "transformers", "tokenizers")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+Encode = Callable[[Sequence[str]], Encoded]
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model as it was asked for: what to call it, and its folder, its hub id or `bm25`."""
+
+    name: str
+    place: str
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a model is, as far as searching its vectors needs to know."""
+
+    fingerprint: str
+    lexical: str  # its head: splade, unicoil, bm25, or none
+    dense: str  # cls, mean, or none
+    vocab: int
+    skip: int
+    dimensions: int | None
+    lam: float
+
+
+@dataclass(frozen=True)
+class Encodings:
+    """What a model made of a collection's documents and queries, on disk."""
+
+    name: str
+    facts: Facts
+    docs_folder: Path
+    queries_folder: Path
+
+    def doc_parts(self) -> Iterator[Encoded]:
+        """The documents' vectors, some thousand at a time, in the collection's order."""
+        return parts.read_rows(self.docs_folder, self.facts.vocab)
+
+    def queries(self) -> Encoded:
+        """The queries' vectors, in the collection's order."""
+        return parts.read_all(self.queries_folder, self.facts.vocab)
+
+
+@dataclass(frozen=True)
+class _Texts:
+    """Texts to encode, and the folder their vectors go to."""
+
+    folder: Path
+    count: int
+    texts: Callable[[], Iterator[str]]
+    precision: parts.Precision  # documents as an index keeps them, queries as a search takes them
+
+    def missing(self) -> int:
+        """How many texts are not encoded yet."""
+        return sum(end - start for start, end in parts.gaps(self.folder, self.count))
+
+
+def parsed_models(given: Sequence[str]) -> list[Model]:
+    """The models that `NAME=FOLDER` tells; `bm25` alone, and a folder alone, are named after themselves."""
+    models = []
+    for one in (one for several in given for one in several.split(",")):
+        name, _, place = one.rpartition("=")
+        name = name or Path(place).name
+        if not place or not NAME.fullmatch(name):
+            raise InputError(f"--models {one!r}: expected NAME=FOLDER, the name of letters, digits and . _ -")
+        models.append(Model(name, place))
+    names = [model.name for model in models]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise InputError(f"--models names {min(twice)!r} twice")
+    return models
+
+
+def encode(
+    collection: Collection,
+    model: Model,
+    work: Path,
+    device: str | None = None,
+    batch: int | None = None,
+    progress: Progress | None = None,
+) -> Encodings:
+    """The model's vectors of the collection; only what the work folder lacks is encoded.
+
+    Where nothing is lacking, the model itself need not be there; where it is, it must be the one that encoded.
+    """
+    docs, queries = _texts(collection, model, work)
+    facts = _known(model, docs, queries)
+    if facts is None or docs.missing() or queries.missing():
+        encoder = _load(model, collection, device, batch)
+        facts = _facts(model, encoder)
+        _encode_missing(queries, facts, encoder.encode_queries, None)
+        _encode_missing(docs, facts, encoder.encode_docs, progress)
+    return Encodings(model.name, facts, docs.folder, queries.folder)
+
+
+def missing_docs(collection: Collection, model: Model, work: Path) -> int:
+    """How many documents the model has not encoded yet."""
+    return _texts(collection, model, work)[0].missing()
+
+
+def _texts(collection: Collection, model: Model, work: Path) -> tuple[_Texts, _Texts]:
+    docs = work / model.name / f"docs-{collection.docs_fingerprint[:12]}"
+    queries = work / model.name / f"queries-{collection.queries_fingerprint[:12]}"
+    asked = [query.text for query in collection.queries]
+    return (
+        _Texts(docs, len(collection.doc_ids), collection.doc_texts, np.float16),
+        _Texts(queries, len(asked), lambda: iter(asked), np.float32),
+    )
+
+
+# --- what is there already
+
+
+def _known(model: Model, *several: _Texts) -> Facts | None:
+    """What the work folder says of the model; InputError where it tells of two, or of another than is here."""
+    here = _fingerprint(model)
+    known: Facts | None = None
+    for texts in several:
+        found = _read_about(texts.folder / ABOUT)
+        if found is None:
+            continue
+        if here not in (None, found.fingerprint) or (known and known != found):
+            told = f"was encoded by another model than {model.place}"
+            raise InputError(f"{texts.folder}: {told}; remove it, or call the model by another name")
+        known = found
+    return known
+
+
+def _fingerprint(model: Model) -> str | None:
+    """What tells the model from others; None where it is not on this machine, or only by its hub id."""
+    if model.place == BM25:
+        return sha256(json.dumps(Bm25Config().to_json(), sort_keys=True).encode()).hexdigest()
+    return fingerprint(model.place)
+
+
+def _read_about(path: Path) -> Facts | None:
+    if not path.exists():
+        return None
+    try:
+        return Facts(**json.loads(path.read_text(encoding="utf-8"))["model"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: damaged ({error}); remove {path.parent} and encode again") from None
+
+
+# --- encoding
+
+
+def _load(
+    model: Model, collection: Collection, device: str | None, batch: int | None
+) -> WholeBm25 | TransformerEncoder:
+    if model.place == BM25:
+        return WholeBm25(collection.doc_texts())
+    from denslice.encoders.transformer import BATCH, TransformerEncoder
+
+    return TransformerEncoder.load(model.place, device, BATCH if batch is None else batch)
+
+
+def _facts(model: Model, encoder: WholeBm25 | TransformerEncoder) -> Facts:
+    if isinstance(encoder, WholeBm25):
+        return Facts(_fingerprint(model) or "", BM25, "none", encoder.vocab, 0, None, 1.0)
+    from denslice.encoders.model_folder import local_folder
+
+    config = encoder.model.config
+    digest = fingerprint(str(local_folder(model.place))) or ""
+    skip, dimensions = tokens_to_skip(encoder.vocab), encoder.model.dimensions or None
+    return Facts(digest, config.lexical, config.dense, encoder.vocab, skip, dimensions, config.lam)
+
+
+def _encode_missing(texts: _Texts, facts: Facts, encode: Encode, progress: Progress | None) -> None:
+    if not texts.missing():
+        return
+    texts.folder.mkdir(parents=True, exist_ok=True)
+    about = {"model": asdict(facts), "texts": texts.count, "made": provenance(PACKAGES)}
+    replace_file(texts.folder / ABOUT, (json.dumps(about, indent=2) + "\n").encode())
+    stream, at = texts.texts(), 0
+    for start, end in _chunks(parts.gaps(texts.folder, texts.count)):
+        batch = list(islice(stream, start - at, end - at))
+        at = end
+        parts.write_rows(texts.folder, start, encode(batch), texts.precision)
+        if progress:
+            progress(end - start)
+
+
+def _chunks(gaps: list[parts.Rows]) -> Iterator[parts.Rows]:
+    for start, end in gaps:
+        for first in range(start, end, AT_ONCE):
+            yield first, min(first + AT_ONCE, end)

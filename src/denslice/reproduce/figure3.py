@@ -1,0 +1,95 @@
+"""Figure 3: what θ and the number of candidates give and cost, by stage one alone and with reranking."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from denslice.reproduce.collection import Collection
+from denslice.reproduce.encoding import Encodings
+from denslice.reproduce.page import Grid, Page, Results, markdown
+from denslice.reproduce.plot import Line, Point, drawn
+from denslice.reproduce.settings import PAPER_THETA, IndexSetting, Setting, lexical_models
+
+HEAD = ["model", "θ", "candidates", "MRR@10", "R@1000", "ms p50", "stage one alone: MRR@10", "R@1000", "ms p50"]
+NOTE = (
+    "Stride slicing and a sliced query, as in the paper. θ leaves query weights of at most θ out of stage one, "
+    "which keeps eight at least; the candidates are then rescored with every weight. θ = 0 is exact. Latency is a "
+    "search by itself, top 1000, on one CPU core: p50 over 200 queries of the fastest of three. Stage one alone "
+    "ranks by scores as postings round them, which is up to 1/255 of the highest too high."
+)
+
+
+def settings(models: Sequence[Encodings], grid: Grid) -> list[Setting]:
+    """Every point."""
+    return [
+        setting
+        for model in lexical_models(models)
+        for setting in (*_first_stage(model, grid), *_reranked(model, grid), *_varied(model, grid))
+    ]
+
+
+def page(models: Sequence[Encodings], grid: Grid, results: Results, collection: Collection) -> Page:
+    """A plot for each model, and every point in a table."""
+    plots: dict[str, bytes] = {}
+    rows, images = [], []
+    for model in lexical_models(models):
+        title = f"{model.name} on {collection.name}, {max(grid.slices)} slices"
+        name = f"figure3-{model.name}"
+        plots |= {f"{name}.{kind}": data for kind, data in drawn(title, *_lines(model, grid, results)).items()}
+        images.append(f"![MRR@10 and R@1000 of {title} against latency, for values of θ and of candidates]({name}.svg)")
+        rows += _rows(model, grid, results)
+    text = "\n\n".join([*images, markdown(HEAD, rows), NOTE])
+    return Page("figure3", text, results, plots)
+
+
+def _index(model: Encodings, grid: Grid) -> IndexSetting:
+    return IndexSetting(model.name, "lexical", max(grid.slices))
+
+
+def _first_stage(model: Encodings, grid: Grid) -> list[Setting]:
+    return [Setting(_index(model, grid), "sliced", theta, rerank=False) for theta in grid.thetas]
+
+
+def _reranked(model: Encodings, grid: Grid) -> list[Setting]:
+    most = max(grid.candidates)
+    return [Setting(_index(model, grid), "sliced", theta, most) for theta in grid.thetas]
+
+
+def _varied(model: Encodings, grid: Grid) -> list[Setting]:
+    """Every number of candidates at three values of θ: the paper's or the next above it, a middle and the largest."""
+    above = sorted(theta for theta in grid.thetas if theta >= PAPER_THETA)
+    thetas = sorted({above[0], above[len(above) // 2], above[-1]}) if above else []
+    return [Setting(_index(model, grid), "sliced", theta, some) for theta in thetas for some in sorted(grid.candidates)]
+
+
+def _lines(model: Encodings, grid: Grid, results: Results) -> tuple[list[Line], list[Line]]:
+    """The lines over θ, and those over candidates, one for each θ."""
+    over_theta = [
+        Line("stage one alone", [_point(s, results, f"{s.theta:g}") for s in _first_stage(model, grid)]),
+        Line("with reranking", [_point(s, results, f"{s.theta:g}") for s in _reranked(model, grid)]),
+    ]
+    varied = _varied(model, grid)
+    over_candidates = [
+        Line(f"θ = {theta:g}", [_point(s, results, f"{s.candidates:,}") for s in varied if s.theta == theta])
+        for theta in dict.fromkeys(setting.theta for setting in varied)
+    ]
+    return over_theta, over_candidates
+
+
+def _point(setting: Setting, results: Results, label: str) -> Point:
+    figures = results[setting]
+    return Point(figures.p50_ms, figures.means["RR@10"], figures.means["R@1000"], label)
+
+
+def _rows(model: Encodings, grid: Grid, results: Results) -> list[list[str]]:
+    alone = {setting.theta: setting for setting in _first_stage(model, grid)}
+    settings = dict.fromkeys([*_reranked(model, grid), *_varied(model, grid)])
+    return [
+        [model.name, f"{s.theta:g}", f"{s.candidates:,}", *_cells(s, results), *_cells(alone[s.theta], results)]
+        for s in sorted(settings, key=lambda setting: (setting.theta, setting.candidates))
+    ]
+
+
+def _cells(setting: Setting, results: Results) -> list[str]:
+    figures = results[setting]
+    return [f"{figures.means['RR@10']:.3f}", f"{figures.means['R@1000']:.3f}", f"{figures.p50_ms:.2f}"]

@@ -1,0 +1,119 @@
+"""Encoded texts on disk: plain .npz files, each named after its rows and there whole or not at all.
+
+`00000000-00004096.npz` holds rows 0 to 4095: `starts`, `tokens` and `weights` as in a CSR matrix, and `dense`.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+import scipy.sparse as sp
+
+from denslice.errors import InputError
+from denslice.store.files import replace_file
+from denslice.vectors import Encoded, Floats, stacked
+
+PART_BYTES = 12 << 20  # about as large as a file gets, so that files can travel
+Rows = tuple[int, int]  # the first, and the one after the last
+Precision = type[np.float16] | type[np.float32]
+
+
+def gaps(folder: Path, count: int) -> list[Rows]:
+    """The rows, of so many, that no file holds."""
+    ends = [0, *(end for _, end in _held(folder))]
+    starts = [*(start for start, _ in _held(folder)), count]
+    return [(end, start) for end, start in zip(ends, starts, strict=True) if end < start]
+
+
+def write_rows(folder: Path, first: int, encoded: Encoded, precision: Precision) -> None:
+    """Writes rows, the first of which is `first`, in as few files as their size allows."""
+    _check_range(encoded, precision)
+    for start, end in _cuts(encoded, precision):
+        dense = None if encoded.dense is None else encoded.dense[start:end]
+        _write(folder, first + start, Encoded(encoded.lexical[start:end], dense), precision)
+
+
+def read_rows(folder: Path, vocab: int) -> Iterator[Encoded]:
+    """The rows of each file in turn, as float32."""
+    for rows in _held(folder):
+        yield _read(folder / _name(rows), vocab)
+
+
+def read_all(folder: Path, vocab: int) -> Encoded:
+    """The rows of all files."""
+    return joined(list(read_rows(folder, vocab)))
+
+
+def joined(some: Sequence[Encoded]) -> Encoded:
+    """The rows of several in one."""
+    dense: list[Floats] = [one.dense for one in some if one.dense is not None]
+    return Encoded(stacked([one.lexical for one in some]), np.concatenate(dense) if dense else None)
+
+
+def _held(folder: Path) -> list[Rows]:
+    found = []
+    for path in sorted(folder.glob("*.npz")):
+        start, _, end = path.stem.partition("-")
+        found.append((int(start), int(end)))
+    return found
+
+
+def _name(rows: Rows) -> str:
+    return f"{rows[0]:08d}-{rows[1]:08d}.npz"
+
+
+def _write(folder: Path, first: int, encoded: Encoded, precision: Precision) -> None:
+    rows = encoded.lexical
+    arrays: dict[str, Any] = {
+        "starts": rows.indptr.astype(np.uint32),
+        "tokens": rows.indices.astype(_token_type(rows)),
+        "weights": rows.data.astype(precision),
+    }
+    if encoded.dense is not None:
+        arrays["dense"] = encoded.dense.astype(precision)
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    replace_file(folder / _name((first, first + rows.shape[0])), buffer.getvalue())
+
+
+def _read(path: Path, vocab: int) -> Encoded:
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:  # numpy leaves damaged ones open
+            shape = (len(arrays["starts"]) - 1, vocab)
+            parts = (arrays["weights"].astype(np.float32), arrays["tokens"].astype(np.int32), arrays["starts"])
+            rows = sp.csr_array(parts, shape)
+            rows.check_format(full_check=True)
+            rows.eliminate_zeros()  # weights that float16 rounds to nothing
+            return Encoded(rows, arrays["dense"].astype(np.float32) if "dense" in arrays else None)
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
+        raise InputError(f"{path}: damaged ({error}); remove it and encode again, which fills the gap") from None
+
+
+def _cuts(encoded: Encoded, precision: Precision) -> Iterator[Rows]:
+    """Where to cut the rows so that each piece has about PART_BYTES at the most."""
+    rows = encoded.lexical
+    width = 0 if encoded.dense is None else encoded.dense.shape[1]
+    value = np.dtype(precision).itemsize
+    sizes = np.diff(rows.indptr) * (value + np.dtype(_token_type(rows)).itemsize) + width * value
+    before = np.concatenate([[0], np.cumsum(sizes)])
+    start = 0
+    while start < rows.shape[0]:
+        end = int(np.searchsorted(before, before[start] + PART_BYTES, side="right")) - 1
+        yield start, max(end, start + 1)
+        start = max(end, start + 1)
+
+
+def _token_type(rows: sp.csr_array) -> type[np.uint16] | type[np.uint32]:
+    return np.uint16 if rows.shape[1] <= 1 << 16 else np.uint32
+
+
+def _check_range(encoded: Encoded, precision: Precision) -> None:
+    largest = float(np.finfo(precision).max)
+    for values in (encoded.lexical.data, encoded.dense):
+        if values is not None and not (np.abs(values) <= largest).all():
+            raise InputError(f"the model gives numbers that are not finite, or above {largest:,.0f}")

@@ -1,0 +1,114 @@
+"""Table 2: effectiveness, size and latency of dense, lexical and joint models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from denslice.reproduce import flat, paper
+from denslice.reproduce.collection import Collection
+from denslice.reproduce.encoding import Encodings
+from denslice.reproduce.page import HEADS, Grid, Page, Results, markdown, measures, p_values
+from denslice.reproduce.settings import (
+    PAPER_THETA,
+    IndexSetting,
+    Setting,
+    dense_models,
+    joint_models,
+    lexical_models,
+)
+
+NOTE = (
+    "Scored by words, by the dense vectors, or by their sum. “two stages” is the paper's way: stride slicing, a "
+    "sliced query, θ = 0.1, the best 10,000 by words rescored with every weight and with the dense score. “exact” "
+    "is denslice's own: a learned slicing, a full query, the best of all documents. MB is the whole index without "
+    "texts. Latency is a search by itself, top 1000, on one CPU core, over 200 queries of the fastest of three; "
+    "encoding the query is not part of it. The last three columns are the paper's, **on MS MARCO dev**: MRR@10, "
+    "its gigabytes divided by 8,841,823 passages, and milliseconds on an NVIDIA Titan RTX, with Faiss for [CLS]."
+)
+NO_FAISS = "Faiss is not installed here (`pip install faiss-cpu`): its rows are left out."
+
+
+def settings(models: Sequence[Encodings], grid: Grid) -> list[Setting]:
+    """Every cell: dense vectors by denslice and by Faiss, words alone, and both together."""
+    found = []
+    for model in dense_models(models):
+        dense = IndexSetting(model.name, "dense", None)
+        found += [Setting(dense)] + [Setting(dense, engine="faiss")] * flat.is_there()
+    for model in lexical_models(models):
+        found += _both_ways(model, "lexical", grid.slices)
+    for model in joint_models(models):
+        found += _both_ways(model, "hybrid", grid.slices)
+    return found
+
+
+def page(models: Sequence[Encodings], grid: Grid, results: Results, collection: Collection) -> Page:
+    """The table, and whether each joint model beats its parts."""
+    by_name = {model.name: model for model in models}
+    rows = []
+    for setting, figures in results.items():
+        model = by_name[setting.index.model]
+        size = [f"{figures.bytes / 1e6:,.1f}", f"{figures.bytes / len(collection.doc_ids):,.0f}"]
+        times = [f"{figures.p50_ms:.2f}", f"{figures.p95_ms:.2f}"]
+        rows.append([*_names(model, setting), *measures(figures), *size, *times, *_published(model, setting)])
+    head = ["model", "scored by", "M", "dimensions", "search", *HEADS, "MB", "bytes a passage", "ms p50", "ms p95"]
+    head += ["paper: MRR@10", "bytes a passage", "ms"]
+    notes = [NOTE, *_joint_against_parts(models, grid.slices, results)] + [NO_FAISS] * (not flat.is_there())
+    return Page("table2", "\n\n".join([markdown(head, rows), *notes]), results)
+
+
+def _both_ways(model: Encodings, mode: str, slices: Sequence[int]) -> list[Setting]:
+    found = []
+    for m in slices:
+        two_stages = Setting(
+            IndexSetting(model.name, mode, m, "stride"), "sliced", theta=PAPER_THETA, candidates_from="lexical"
+        )
+        found += [two_stages, _exact(model, mode, m)]
+    return found
+
+
+def _exact(model: Encodings, mode: str, slices: int) -> Setting:
+    return Setting(IndexSetting(model.name, mode, slices, "learned"))
+
+
+def _joint_against_parts(models: Sequence[Encodings], slices: Sequence[int], results: Results) -> list[str]:
+    """A sentence for each joint model: its MRR@10, exact, against its words and its dense vectors alone."""
+    most = max(slices)
+    pairs = []
+    for model in joint_models(models):
+        both = _exact(model, "hybrid", most)
+        parts = (_exact(model, "lexical", most), Setting(IndexSetting(model.name, "dense", None)))
+        pairs += [(both, part) for part in parts]
+    p = p_values(results, pairs)
+    lines = []
+    for both, part in pairs:
+        one, other = (results[setting].means["RR@10"] for setting in (both, part))
+        told = f"; paired t-test, Holm-corrected: p = {p[both, part]:.2g}" if (both, part) in p else ""
+        by = f"{part.index.mode} part alone"
+        lines.append(
+            f"{both.index.model}, M = {most}: MRR@10 {one:.3f}, its {by} {other:.3f} ({one - other:+.3f}{told})."
+        )
+    return lines
+
+
+def _names(model: Encodings, setting: Setting) -> list[str]:
+    index = setting.index
+    by = {"lexical": "words", "dense": "dense", "hybrid": "both"}[index.mode]
+    dimensions = "" if index.mode == "lexical" else str(model.facts.dimensions)
+    search = "exact" if setting.theta == 0 else "two stages"
+    return [
+        index.model,
+        by,
+        "" if index.slices is None else str(index.slices),
+        dimensions,
+        "Faiss flat" if setting.engine == "faiss" else search,
+    ]
+
+
+def _published(model: Encodings, setting: Setting) -> list[str]:
+    """The paper's figures where the setting is its own: two stages, or Faiss over [CLS]."""
+    heads = (model.facts.lexical, model.facts.dense)
+    found = paper.TABLE2.get((heads, setting.index.slices))
+    is_its_own = setting.engine == "faiss" or setting.theta == PAPER_THETA
+    if found is None or not is_its_own or (setting.index.mode == "lexical" and heads[1] != "none"):
+        return ["", "", ""]
+    return [f"{found.rr:.3f}", f"{found.gigabytes * 1e9 / paper.PASSAGES:,.0f}", found.milliseconds]

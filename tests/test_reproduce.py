@@ -1,0 +1,355 @@
+"""The paper's tables and figure through the command line, on a tiny collection with tiny models."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+import tiny
+from denslice.cli import app
+from denslice.densify import split_by_slice
+from denslice.encoders.model import BiEncoder
+from denslice.encoders.model_config import ModelConfig
+from denslice.errors import MissingExtraError
+from denslice.evaluate import as_run, evaluate
+from denslice.records import Ranking
+from denslice.reproduce import definition, measuring, paper, plot, table3
+from denslice.reproduce.cells import Cells, Figures
+from denslice.reproduce.collection import Collection, read_collection
+from denslice.reproduce.definition import NotTheDefinitionError
+from denslice.reproduce.encoding import Encodings, Model, encode
+from denslice.reproduce.measuring import MEASURES, Measuring, build
+from denslice.reproduce.parts import read_all
+from denslice.reproduce.settings import IndexSetting, Setting, as_in_paper, whole, with_full_query
+from denslice.slicing import Slicing
+from denslice.vectors import Encoded
+
+HEADS = {
+    "splade": ModelConfig(lexical="splade", max_length=32, query_length=32),
+    "cls": ModelConfig(dense="cls", max_length=32, query_length=32),
+    "joint": ModelConfig(lexical="splade", dense="cls", lam=0.5, max_length=32, query_length=32),
+}
+
+
+def denslice(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def no_progress(count: int) -> None:
+    pass
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _nothing_is_forced_to_disk() -> Iterator[None]:
+    """Forcing files to disk would be most of the time these tests take."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.fsync", lambda handle: None)
+        yield
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the collection, a work folder in which every model has encoded it, and no model any more."""
+    folder = tmp_path_factory.mktemp("reproduce")
+    tiny.make_folder(folder / "tiny")
+    backbone = tiny.make_backbone(folder / "backbone")
+    collection = read_collection(str(folder / "tiny"), "dev")
+    for name, config in HEADS.items():
+        BiEncoder.load(backbone, config).save(folder / "models" / name)
+        encode(collection, Model(name, str(folder / "models" / name)), folder / "work")
+    (folder / "models").rename(folder / "gone")
+    return folder
+
+
+def reproduced(place: Path, what: str, *options: object) -> Result:
+    """A command over all models, whose folders are gone."""
+    models = [part for name in ("bm25", *HEADS) for part in ("--models", f"{name}={name}" if name != "bm25" else name)]
+    data = ["--data", place / "tiny", "--split", "dev", "--work", place / "work"]
+    return denslice("reproduce", what, *data, *models, "--slices", "8,4", *options)
+
+
+def made(place: Path, what: str, *options: object) -> dict[str, Any]:
+    """The JSON that the command wrote."""
+    result = reproduced(place, what, "--to", place / "out", *options)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.strip() in (place / "out" / f"{what}.md").read_text()
+    return json.loads((place / "out" / f"{what}.json").read_text())
+
+
+def rows(place: Path, what: str) -> list[list[str]]:
+    """The table in the Markdown that the command wrote, with its head."""
+    lines = (place / "out" / f"{what}.md").read_text().splitlines()
+    found = [line for line in lines if line.startswith("|") and "---" not in line]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in found]
+
+
+@pytest.fixture
+def collection(place: Path) -> Collection:
+    return read_collection(str(place / "tiny"), "dev")
+
+
+def encodings(place: Path, collection: Collection, name: str) -> Encodings:
+    return encode(collection, Model(name, name), place / "work")
+
+
+# --- the tables
+
+
+def test_table_1_has_every_model_with_all_weights_and_with_each_number_of_slices(place: Path) -> None:
+    told = made(place, "table1")
+    assert [(cell["model"], cell["slices"], cell["slicing"], cell["query"]) for cell in told["cells"]] == [
+        (model, *way)
+        for model in ("bm25", "splade", "joint")
+        for way in [
+            (None, "stride", "full"),
+            (8, "stride", "sliced"),
+            (8, "learned", "full"),
+            (4, "stride", "sliced"),
+            (4, "learned", "full"),
+        ]
+    ]
+    assert all(set(cell["means"]) == set(MEASURES) for cell in told["cells"])
+    head, *table = rows(place, "table1")
+    assert len(table) == 15
+    assert {len(row) for row in table} == {len(head)}
+    assert told["cells"][0]["means"]["RR@10"] == 1.0  # bm25 finds every one of these
+    assert [cell["lost"] for cell in told["cells"] if cell["slices"] is None] == [0.0, 0.0, 0.0]
+
+
+def test_table_2_has_dense_lexical_and_joint_models_with_size_and_time(place: Path) -> None:
+    told = made(place, "table2")
+    kinds = [(cell["model"], cell["mode"], cell["slices"], cell["theta"], cell["engine"]) for cell in told["cells"]]
+    assert kinds[:2] == [("cls", "dense", None, 0.0, "denslice"), ("cls", "dense", None, 0.0, "faiss")]
+    assert kinds[-4:] == [("joint", "hybrid", m, theta, "denslice") for m in (8, 4) for theta in (0.1, 0.0)]
+    assert len(kinds) == len(set(kinds)) == 4 + 3 * 4 + 4
+    assert all(cell["bytes"] > 0 and 0 < cell["p50_ms"] <= cell["p95_ms"] for cell in told["cells"])
+    by_engine = [cell["means"] for cell in told["cells"][:2]]
+    assert by_engine[0] == pytest.approx(by_engine[1])
+    assert "its dense part alone" in (place / "out" / "table2.md").read_text()
+
+
+def test_table_2_goes_without_faiss_and_says_so(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("denslice.reproduce.flat.is_there", lambda: False)
+    told = made(place, "table2")
+    assert {cell["engine"] for cell in told["cells"]} == {"denslice"}
+    assert "Faiss is not installed here" in (place / "out" / "table2.md").read_text()
+
+
+def test_table_3_has_four_slicings_with_the_query_sliced_and_full(place: Path) -> None:
+    told = made(place, "table3", "--slices", "6")
+    head, *table = rows(place, "table3")
+    assert [row[2:4] for row in table[:8]] == [
+        [kind, query] for query in ("sliced", "full") for kind in table3.SLICINGS
+    ]
+    assert len(table) == 3 * 8
+    assert {cell["seed"] for cell in told["cells"] if cell["slicing"] == "random"} == {0, 1, 2}
+    assert head[-3] == "weights lost"
+
+
+def test_figure_3_is_drawn_with_text_as_text(place: Path) -> None:
+    told = made(place, "figure3", "--theta", "0,0.1,0.4", "--candidates", "1000,2000")
+    thetas = {(cell["theta"], cell["rerank"]) for cell in told["cells"]}
+    assert thetas == {(theta, rerank) for theta in (0.0, 0.1, 0.4) for rerank in (True, False)}
+    assert {cell["candidates"] for cell in told["cells"] if cell["rerank"] and cell["theta"]} == {1000, 2000}
+    for model in ("bm25", "splade", "joint"):
+        assert (place / "out" / f"figure3-{model}.png").read_bytes().startswith(b"\x89PNG")
+        drawing = (place / "out" / f"figure3-{model}.svg").read_text()
+        for text in ("MRR@10", "R@1000", "with reranking", "θ = 0.4", f"{model} on tiny, 8 slices"):
+            assert f">{text}</text>" in drawing
+        assert f"(figure3-{model}.svg)" in (place / "out" / "figure3.md").read_text()
+
+
+def test_the_json_says_what_was_measured_by_which_command(place: Path) -> None:
+    told = made(place, "table1")
+    assert told["command"] == (
+        f"denslice reproduce table1 --data {place.name}/tiny --split dev --models bm25 --models splade "
+        "--models cls --models joint --slices 8,4 --work work"
+    )
+    assert told["collection"]["docs"] == 6
+    assert told["models"]["joint"]["lam"] == 0.5
+    assert {"commit", "date", "hardware", "versions"} <= set(told)
+    assert str(place) not in json.dumps(told)
+
+
+# --- the paper's figures
+
+
+def test_the_papers_figures_stand_beside_its_own_settings_only(place: Path) -> None:
+    made(place, "table1", "--slices", "768,8")
+    _, *table = rows(place, "table1")
+    published = {tuple(row[:3]): row[-3:] for row in table}
+    assert published["splade", "768", "stride"] == ["0.343", "0.957", "100.9 %"]
+    assert published["splade", "768", "learned"] == ["", "", ""]
+    assert published["splade", "8", "stride"] == ["", "", ""]
+    assert published["bm25", "768", "stride"] == ["", "", ""]
+    assert published["joint", "768", "stride"] == ["", "", ""]
+
+
+def test_the_papers_losses_are_what_its_text_says() -> None:
+    for heads in (paper.UNICOIL, paper.SPLADE):
+        kept = [paper.TABLE1[heads, m].rr / paper.TABLE1[heads, None].rr for m in (768, 256, 128)]
+        assert all(share > least for share, least in zip(kept, (0.99, 0.97, 0.96), strict=True))
+
+
+# --- kept cells
+
+
+def test_a_run_that_stopped_goes_on_with_what_is_missing(place: Path, collection: Collection, tmp_path: Path) -> None:
+    model = encodings(place, collection, "splade")
+    settings = [whole(model), as_in_paper(model, 4), with_full_query(model, 4)]
+    done: list[int] = []
+
+    def interrupt(count: int) -> None:
+        done.append(count)
+        if len(done) == 2:
+            raise KeyboardInterrupt
+
+    measuring = Measuring(collection, [model], tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        measuring.figures(settings, interrupt)
+    assert len(measuring.missing(settings)) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["cells"]  # no index is left behind
+    found = Measuring(collection, [model], tmp_path).figures(settings, interrupt)
+    assert done == [1, 1, 1]
+    assert list(found) == settings
+
+
+def test_what_is_measured_is_not_measured_again_unless_asked(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = made(place, "table1")
+    monkeypatch.setattr(measuring, "build", None)  # whoever builds an index now fails
+    again = made(place, "table1")
+    assert again["cells"] == first["cells"]
+    failed = reproduced(place, "table1", "--again")
+    assert isinstance(failed.exception, TypeError)
+
+
+def test_figures_of_another_model_collection_or_machine_are_not_taken(tmp_path: Path) -> None:
+    figures = Figures({"RR@10": 0.5}, {}, 1.0, 2.0, 3, 0.0, "abc", "today")
+    setting = Setting(IndexSetting("splade", "lexical", 768))
+    cells = Cells(tmp_path, {"collection": "one", "hardware": "this"})
+    cells.put(setting, "fingerprint", figures)
+    assert cells.get(setting, "fingerprint") == figures
+    assert cells.get(replace(setting, index=replace(setting.index, model="renamed")), "fingerprint") == figures
+    assert cells.get(setting, "another") is None
+    assert cells.get(replace(setting, theta=0.1), "fingerprint") is None
+    assert Cells(tmp_path, {"collection": "one", "hardware": "other"}).get(setting, "fingerprint") is None
+
+
+# --- figures are what the definition gives
+
+
+@pytest.mark.parametrize("name", ["bm25", "splade"])
+def test_all_weights_in_an_index_are_the_plain_product_of_the_vectors(
+    place: Path, collection: Collection, name: str, tmp_path: Path
+) -> None:
+    model = encodings(place, collection, name)
+    found = Measuring(collection, [model], tmp_path).figures([whole(model)], no_progress)[whole(model)]
+    docs = read_all(model.docs_folder, model.facts.vocab)
+    scores = (model.queries().lexical @ docs.lexical.T).toarray()  # (queries, docs)
+    assert found.means == pytest.approx(measured(collection, scores))
+
+
+@pytest.mark.parametrize("query", ["sliced", "full"])
+@pytest.mark.parametrize("mode", ["lexical", "hybrid", "dense"])
+def test_a_cell_is_what_the_definition_gives(
+    place: Path, collection: Collection, mode: str, query: str, tmp_path: Path
+) -> None:
+    model = encodings(place, collection, "joint")
+    setting = Setting(IndexSetting("joint", mode, 4), query)
+    found = Measuring(collection, [model], tmp_path).figures([setting], no_progress)[setting]
+    docs, queries = read_all(model.docs_folder, model.facts.vocab), model.queries()
+    assert docs.dense is not None
+    assert queries.dense is not None
+    slicing = Slicing.stride(model.facts.vocab, 4)
+    kept, _ = split_by_slice(docs.lexical, slicing)
+    asked = split_by_slice(queries.lexical, slicing)[0] if query == "sliced" else queries.lexical
+    words, near = (asked @ kept.T).toarray(), queries.dense @ docs.dense.T
+    scores = {"lexical": words, "dense": near, "hybrid": words + 0.5 * near}[mode]
+    assert found.means == pytest.approx(measured(collection, scores))
+
+
+def measured(collection: Collection, scores: np.ndarray) -> dict[str, float]:
+    rankings = []
+    for query, row in zip(collection.queries, scores, strict=True):
+        best = sorted(zip(-row, collection.doc_ids, strict=True))
+        rankings.append(Ranking(query.id, tuple(id for _, id in best), tuple(-score for score, _ in best)))
+    return evaluate(as_run(rankings), collection.qrels, MEASURES).means
+
+
+def test_a_search_that_is_not_the_definition_is_never_measured() -> None:
+    setting = Setting(IndexSetting("m", "lexical", 4))
+    defined = np.array([[2.0, 1.0, 0.0]], dtype=np.float32)
+    definition.check([Ranking("q", ("a", "b"), (2.0, 1.0))], defined, ["a", "b", "c"], setting)
+    with pytest.raises(NotTheDefinitionError, match=r"'b' has 1\.5, by definition 1"):
+        definition.check([Ranking("q", ("a", "b"), (2.0, 1.5))], defined, ["a", "b", "c"], setting)
+    with pytest.raises(NotTheDefinitionError, match="'a' is missing"):
+        definition.check([Ranking("q", ("b",), (1.0,))], defined, ["a", "b", "c"], setting)
+    in_two_stages = replace(setting, theta=0.1)
+    definition.check([Ranking("q", ("b",), (1.0,))], defined, ["a", "b", "c"], in_two_stages)
+
+
+def test_an_index_is_built_a_segment_at_a_time(
+    place: Path, collection: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = encodings(place, collection, "joint")
+    parts = list(model.doc_parts())
+    halves = [Encoded(part.lexical[at : at + 3], part.dense[at : at + 3]) for part in parts for at in (0, 3)]  # type: ignore[index]
+    monkeypatch.setattr(Encodings, "doc_parts", lambda self: iter(halves))
+    monkeypatch.setattr(measuring, "SEGMENT_DOCS", 3)
+    view = build(tmp_path / "index", model, collection.doc_ids, IndexSetting("joint", "hybrid", 4))
+    assert [segment.rows for segment in view.snapshot.segments] == [3, 3]
+    assert [doc.id for doc in view.docs()] == collection.doc_ids
+
+
+def test_random_slicings_are_means_over_seeds() -> None:
+    settings = [Setting(IndexSetting("m", "lexical", 4, "random", seed), "sliced") for seed in table3.SEEDS]
+    results = {
+        setting: Figures({"RR@10": seed / 2}, {"RR@10": {"q": seed / 2}}, 1.0, 1.0, 1, seed / 4, "", "")
+        for seed, setting in enumerate(settings)
+    }
+    found = table3._mean_over_seeds(settings[0], results)
+    assert (found.means, found.per_query, found.lost) == ({"RR@10": 0.5}, {"RR@10": {"q": 0.5}}, 0.25)
+
+
+# --- slips
+
+
+@pytest.mark.parametrize(
+    ("what", "options", "problem"),
+    [
+        ("table1", ["--slices", "many"], "'many' is not a list of numbers with commas between"),
+        ("table1", ["--slices", "-1"], "numbers must be 0 or more"),
+        ("figure3", [], "figure3 draws plots: say with --to which folder"),
+    ],
+)
+def test_options_that_cannot_be_are_told_in_one_line(place: Path, what: str, options: list[str], problem: str) -> None:
+    result = reproduced(place, what, *options)
+    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+    assert problem in result.stderr
+
+
+def test_a_table_of_words_needs_a_model_that_weighs_them(place: Path) -> None:
+    data = ["--data", place / "tiny", "--split", "dev", "--work", place / "work"]
+    result = denslice("reproduce", "table1", *data, "--models", "cls=cls")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "table1 needs a model with a lexical part, and none was named" in result.stderr
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingExtraError, match=r"drawing the figure needs .*denslice\[plots\]"):
+        plot.drawn("title", [], [])
+
+
+def test_labels_that_would_cover_one_another_are_left_out() -> None:
+    points = [plot.Point(1.0, 0.5, 0.9, f"label {i}") for i in range(5)]
+    drawing = plot.drawn("title", [plot.Line("line", points)], [])["svg"].decode()
+    assert drawing.count(">label ") == 4  # one above and one below the point, in two panels
