@@ -117,7 +117,8 @@ def _measuring() -> list[list[str]]:
         search = sum(share * (QUERIES / (searched * CORES / 2) + TIMINGS * alone) for share in words)
         scans = [setting for setting in settings if setting.index.mode != "lexical" and setting.is_exact]
         search += len(scans) * _dense_seconds() * (QUERIES / CORES + TIMINGS)
-        told = f"{len(indexes)} indexes built {_hours(build)}, {len(settings)} cells searched {_hours(search)}"
+        indexed = f"{len(indexes)} index{'es' if len(indexes) > 1 else ''} built {_hours(build)}"
+        told = f"{indexed}, {len(settings)} cells searched {_hours(search)}"
         from_table = f", {TABLE2.relative_to(journal.ROOT)}" if scans else ""
         rows.append([what, _hours(build + search), f"{told}; `benchmarks/results/search_cpu.jsonl:1`{from_table}"])
     return rows
