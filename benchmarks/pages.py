@@ -108,6 +108,7 @@ def quality() -> str:
         ("their sum, λ 20", "untrained-768", "λ 20"), ("λ 40", "untrained-768", "λ 40"),
         ("mini, words", "mini-768", "lexical"), ("mini, meaning", "mini-768", "dense"),
         ("**mini**", "mini-768", "hybrid"), ("M = 128", "mini-128", "hybrid"),
+        ("M = 768, float32", "mini-float-768", "hybrid"),
     ]  # fmt: skip
     columns = [column for column in columns if any(key == column[1] for _, key in found)]  # what was measured
     rows = [["collection", *(name for name, _, _ in columns)]]
@@ -117,7 +118,7 @@ def quality() -> str:
         if (name, "mini-768") in found
     }
     rows += [[name.partition(":")[0], *map(_cell, cells[name])] for name in ZERO_SHOT]
-    means = [_mean_of([cells[name][at] for name in ZERO_SHOT]) for at in range(len(columns))]
+    means = [_mean_of([cells[name][at] for name in ZERO_SHOT]) for at in range(len(columns))]  # where all were measured
     rows.append(["**mean of the five**", *map(_cell, means)])
     rows += [[f"{name.partition(':')[0]}, in domain", *map(_cell, cells[name])] for name in IN_DOMAIN if name in cells]
     told = ", ".join(f"{place} (commit {commit})" for place, commit in places.items())
