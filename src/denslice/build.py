@@ -30,7 +30,7 @@ from denslice.store.snapshot import PLACES, SEGMENTS, VOCABULARY, Snapshot
 from denslice.store.vocabulary import Growth, merged_words, write_piece
 from denslice.vectors import Encoded, Floats, stacked
 
-BATCH = 2_048  # documents stored or deleted at a time
+BATCH = 2_048  # documents encoded, stored or deleted at a time, or fewer where an encoder likes it
 SAMPLE = 20_000  # documents a slicing, and the average length, are learned from
 SAMPLE_CHARACTERS = 64_000_000
 SEGMENT_DOCS = 1 << 18
@@ -276,7 +276,7 @@ def _sample(docs: Iterator[Doc]) -> Iterator[Doc]:
 
 
 def _encoded(docs: Iterator[Doc], encoder: Encoder) -> Iterator[Batch]:
-    while batch := list(islice(docs, encoder.at_once)):
+    while batch := list(islice(docs, min(encoder.at_once, BATCH))):
         yield batch, encoder.encode_docs([_read(doc, encoder.reads) for doc in batch])
 
 
