@@ -266,6 +266,23 @@ def test_a_word_model_is_no_encoder_before_it_is_exported(trained: Path, tmp_pat
         Index.create(tmp_path / "my.idx", str(trained / "model"))
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("denslice.json", "{"), ("denslice.json", '{"depth": 1}'), ("tokenizer.json", "[]"), ("model.onnx", "no graph")],
+)
+def test_a_folder_that_is_damaged_is_told_and_leaves_no_document(
+    trained: Path, tmp_path: Path, name: str, text: str
+) -> None:
+    from denslice.encoders.onnx_export import export_onnx
+
+    export_onnx(trained / "model", tmp_path / "onnx")
+    (tmp_path / "onnx" / name).write_text(text)
+    index = Index.create(tmp_path / "my.idx", str(tmp_path / "onnx"))
+    with pytest.raises(InputError, match=r"onnx.*(cannot be loaded|no setting depth)"):
+        index.add([{"id": "1", "text": "the cat sat"}])
+    assert len(index) == 0
+
+
 def test_a_folder_without_its_tokenizer_is_told(trained: Path, tmp_path: Path) -> None:
     from denslice.encoders.onnx_export import export_onnx
 

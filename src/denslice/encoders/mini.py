@@ -19,16 +19,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from denslice.encoders.bm25 import Bm25, Bm25Config
-from denslice.encoders.model_config import ModelConfig
-from denslice.encoders.word_pieces import Standing, occurrences, pooled, standing
+from denslice.encoders.model_config import CONFIG, ModelConfig
+from denslice.encoders.text import well_formed
+from denslice.encoders.word_pieces import DOCS, QUERIES, Standing, occurrences, pooled, standing
 from denslice.errors import InputError
 from denslice.store.vocabulary import Words
 from denslice.vectors import Encoded, Floats
 
 NAME = "mini"
-MODEL, TOKENIZER, CONFIG = "model.onnx", "tokenizer.json", "denslice.json"
+MODEL, TOKENIZER = "model.onnx", "tokenizer.json"
 FILES = (MODEL, TOKENIZER, CONFIG)
-DOCS, QUERIES = 0, 1  # which of a word's two importances
 CHARACTERS = 16  # looked at for each piece of the longest input: what follows is words for BM25 alone
 
 
@@ -115,7 +115,7 @@ class Model:
             yield from pool.map(lambda text: self._read(text, length, spans), texts)
 
     def _read(self, text: str, length: int, spans: Callable[[str], Any]) -> Read:
-        beginning = _unicode(text[: CHARACTERS * length].lower())
+        beginning = well_formed(text[: CHARACTERS * length].lower())
         pieces = self._tokenizers[self.lengths.index(length)].encode(beginning)
         ids = np.array([pieces.ids], dtype=np.int64)
         dense, importance = self._session.run(("dense", "importance"), {"ids": ids})
@@ -153,7 +153,14 @@ def _folder(name: str) -> Path:
 
 @cache
 def _loaded(folder: Path) -> Model:
-    return Model(folder)
+    """The model; InputError where its files are not what they should be."""
+    try:
+        return Model(folder)
+    except InputError as error:
+        raise InputError(f"{folder / CONFIG}: {error}") from None
+    except Exception as error:
+        reason = str(error).partition("\n")[0]
+        raise InputError(f"the model folder {folder} cannot be loaded: {reason}") from error
 
 
 @cache
@@ -169,8 +176,3 @@ def _fingerprint(folder: Path) -> str:
 def _standing(read: Read, id_of: Callable[[str], int]) -> Standing:
     ids = [id_of(word) for word, _, _ in read.spans]
     return standing(ids, [(start, end) for _, start, end in read.spans], read.offsets)
-
-
-def _unicode(text: str) -> str:
-    """The text with a question mark for each half of a surrogate pair, which tokenizers refuse."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

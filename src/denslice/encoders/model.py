@@ -6,13 +6,13 @@ It is what `TransformerEncoder` encodes with and what `denslice.train` trains.
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from denslice.encoders.licence import read_licence, write_licence
-from denslice.encoders.model_config import HEADED, ModelConfig
+from denslice.encoders.model_config import CONFIG, HEADED, ModelConfig
+from denslice.encoders.word_pieces import SOFTPLUS_ONE
 from denslice.errors import InputError, MissingExtraError
 
 try:
@@ -25,7 +25,7 @@ except ModuleNotFoundError as error:
 
 from denslice.encoders import model_folder
 from denslice.encoders.backbone import check_fit, load_backbone, load_tokenizer, mlm_parts, positions, quiet
-from denslice.encoders.model_folder import CONFIG, HEADS, MODULES, ModelFolder, local_folder
+from denslice.encoders.model_folder import HEADS, MODULES, ModelFolder, local_folder
 from denslice.encoders.sentence_transformers_folder import (
     read_sentence_transformers,
     write_sentence_transformers,
@@ -33,8 +33,6 @@ from denslice.encoders.sentence_transformers_folder import (
 
 __all__ = ["BiEncoder", "ModelConfig", "Output", "load_tokenizer", "mlm_parts"]
 
-DOCS, QUERIES = 0, 1  # which of a word's two importances
-SOFTPLUS_ONE = math.log(math.e - 1)  # where softplus is 1
 PIECE = 16  # token positions whose logits over the vocabulary exist at one time
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from denslice.errors import InputError
 
+CONFIG = "denslice.json"  # its name in a model's folder
 LEXICAL = ("none", "splade", "unicoil", "words")
 HEADED = ("unicoil", "words")  # lexical parts with a head of their own on each token
 DENSE = ("none", "cls", "mean")

@@ -13,10 +13,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor
 
-from denslice.encoders.model_config import HEADED, ModelConfig
+from denslice.encoders.model_config import CONFIG, HEADED, ModelConfig
 from denslice.errors import InputError
 
-CONFIG = "denslice.json"
 HEADS = "heads.safetensors"
 MODULES = "modules.json"
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")

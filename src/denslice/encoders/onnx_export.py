@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from denslice.encoders.mini import MODEL, TOKENIZER
 from denslice.encoders.model import BiEncoder
-from denslice.encoders.model_folder import CONFIG
+from denslice.encoders.model_config import CONFIG
 from denslice.errors import InputError, MissingExtraError
 from denslice.vectors import Floats
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from onnx import ModelProto, NodeProto, TensorProto, checker, helper, numpy_helper
 
 from denslice.encoders.model_config import ModelConfig
+from denslice.encoders.word_pieces import SOFTPLUS_ONE
 from denslice.vectors import Floats
 
 CONTRIB = "com.microsoft"
@@ -23,7 +24,6 @@ SMOOTHING = 0.75  # how much of the difference between input channels goes over 
 SMALLEST = 1e-4
 SMALL = np.array([1e-6])
 OPSET, IR = 20, 10
-SOFTPLUS_ONE = float(np.log(np.e - 1))
 Weights = Mapping[str, Floats]
 
 

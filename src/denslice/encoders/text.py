@@ -116,6 +116,11 @@ class Analyzer:
         return Remembered(self.stem)
 
 
+def well_formed(text: str) -> str:
+    """The text with a question mark for each half of a surrogate pair, which tokenizers refuse."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
 def _pairs(run: str) -> list[str]:
     if len(run) == 1 or not _has_cjk(run):
         return [run]

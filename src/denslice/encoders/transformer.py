@@ -14,6 +14,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from denslice.encoders.model import BiEncoder
+from denslice.encoders.text import well_formed
 from denslice.errors import InputError
 from denslice.vectors import Encoded, Floats, stacked
 
@@ -87,7 +88,7 @@ class TransformerEncoder:
         return str(piece) if piece is not None else f"[{id}]"
 
     def _encode(self, texts: Sequence[str], limit: int, prompt: str) -> Encoded:
-        ids = self._token_ids([prompt, *(prompt + self._clipped(_unicode(text), limit) for text in texts)], limit)
+        ids = self._token_ids([prompt, *(prompt + self._clipped(well_formed(text), limit) for text in texts)], limit)
         lengths = np.array([len(sequence) for sequence in ids])
         bare, lengths = lengths[0], lengths[1:]  # what a text without tokens comes to
         order = np.argsort(-lengths, kind="stable")
@@ -179,11 +180,6 @@ def _device(name: str | None) -> torch.device:
     if device.type == "cuda" and not torch.cuda.is_available():
         raise InputError(f"device is {name}, and torch finds no GPU here")
     return device
-
-
-def _unicode(text: str) -> str:
-    """The text with a question mark for each half of a surrogate pair, which tokenizers refuse."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _precision(device: torch.device) -> AbstractContextManager[Any]:

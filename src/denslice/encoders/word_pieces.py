@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -12,6 +13,8 @@ import scipy.sparse as sp
 
 from denslice.vectors import Floats, Ints
 
+DOCS, QUERIES = 0, 1  # which of a word's two importances
+SOFTPLUS_ONE = math.log(math.e - 1)  # where softplus is 1: an untrained head gives importances of 1
 Pieces = npt.NDArray[np.int32]
 
 

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from denslice.encoders.bm25 import Bm25, Bm25Config, idf
-from denslice.encoders.model import DOCS, QUERIES
 from denslice.encoders.model_config import ModelConfig
-from denslice.encoders.word_pieces import Standing, standing
+from denslice.encoders.word_pieces import DOCS, QUERIES, Standing, standing
 from denslice.store.vocabulary import Growth, Vocabulary
 from denslice.train.tokens import AT_ONCE, Tokens, joined
 from denslice.train.words import WordTexts
