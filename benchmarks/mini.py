@@ -1,25 +1,30 @@
 """Makes the embedded model: training data, training runs, and what each gave on dev splits.
 
     PYTHONPATH=src python benchmarks/mini.py data COLLECTIONS DATA      # folders to train and to measure on
-    PYTHONPATH=src python benchmarks/mini.py try DATA BACKBONE OUT --configs gentle bold --keep gentle bold
-    PYTHONPATH=src python benchmarks/mini.py mix BACKBONE MODEL OUT/gentle=1.0 OUT/bold=0.3
+    PYTHONPATH=src python benchmarks/mini.py vary DATA                  # more kinds of pairs from them
+    PYTHONPATH=src python benchmarks/mini.py try DATA BACKBONE OUT --configs broad wide loose
+    PYTHONPATH=src python benchmarks/mini.py mix BACKBONE MODEL OUT/broad=0.5 OUT/wide=0.5
     denslice export MODEL --to src/denslice/mini --texts DATA/…/corpus.jsonl
 
 `try` trains each config in a process of its own, all at once, then measures the untrained model, every trained one
-and blends of the two (weights halfway back to the untrained ones hold on to what it knew) for several λ, on the dev
-splits. OUT gets results.jsonl, the runs' logs, and the weights of the runs to keep as float16.
+and sums of what they changed (weights halfway back to the untrained ones hold on to what it knew, and several runs'
+mean is better than each) for several λ, on the dev splits. OUT gets results.jsonl, the runs' logs, and what each run
+changed, in 8 bits.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import json
+import lzma
 import os
 import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -29,14 +34,17 @@ import numpy as np
 from journal import ROOT
 
 LAMBDAS = (10, 20, 25, 30, 35, 40, 50, 70)
-BLENDS = (0.4, 0.7, 1.0)  # how far from the untrained weights to the trained ones
+BLENDS = (0.7, 1.0)  # how far from the untrained weights to the trained ones
+SUMS = (0.8, 1.0, 1.2)  # how far along the mean of several runs
 FEW = 3000  # documents beside the relevant ones that dev queries are measured against
 DEV = ("acl", "medquad", "scifact", "scitldr", "squad-sentences", "squad-passages")  # domains that are trained on
 UNSEEN = ("fiqa-judged", "nfcorpus", "reuters-headline", "wikiqa-page")  # never trained on, dev splits only
+PLAIN = ("nfcorpus-plain", "reuters-headline-plain")  # never trained on either, as short texts without punctuation
 HELD_OUT = {"scifact": 0.25, "squad-train-sent": 0.1}  # share of training queries kept for measuring
-PIECE = 8_000_000  # weights in a file
+PIECE = 15_000_000  # bytes in a file
 GROUP = 5  # sentences of SQuAD put together as a passage
 Rows = list[dict[str, Any]]
+Change = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 # --- data
@@ -52,6 +60,7 @@ def make_data(collections: Path, out: Path) -> None:
     for name, share in HELD_OUT.items():
         hold_out(collections / name, out / ("scifact" if name == "scifact" else "squad-sentences"), share)
     group_sentences(out / "squad-sentences", out / "squad-passages")
+    vary(out)
 
 
 def is_recent(name: str) -> bool:
@@ -98,6 +107,65 @@ def group_sentences(folder: Path, out: Path) -> None:
     write(out, docs, list(rows_of(folder / "queries.jsonl")), qrels)
 
 
+def vary(data: Path) -> None:
+    """More kinds of pairs: short texts without punctuation, queries of a few words, sentences out of their document."""
+    for name in ("acl", "scitldr"):
+        change(data / name, data / f"{name}-plain", lambda row: cut_plain(row), lambda row: told(row, words(row)), 0.5)
+    for name in UNSEEN[1:3]:
+        change(data / name, data / f"{name}-plain", lambda row: cut_plain(row), lambda row: told(row, words(row)), 1.0)
+    for name in ("acl", "medquad", "squad-passages"):
+        change(data / name, data / f"{name}-keywords", lambda row: row, keywords, 0.4)
+    for name in ("acl", "medquad"):
+        take_sentences(data / name, data / f"{name}-sentences", 0.5)
+
+
+def change(folder: Path, out: Path, doc: Change, query: Change, share: float) -> None:
+    """The collection with changed documents and queries; a share of its queries, and documents that one of them has."""
+    names = [path.stem for path in (folder / "qrels").iterdir()]
+    qrels = {name: [line for line in qrels_of(folder, name) if is_in(line[0][::-1], share)] for name in names}
+    wanted = {line[1] for lines in qrels.values() for line in lines}
+    docs = [doc(row) for row in rows_of(folder / "corpus.jsonl") if share == 1.0 or row["_id"] in wanted]
+    write(out, docs, [query(row) for row in rows_of(folder / "queries.jsonl")], qrels)
+
+
+def take_sentences(folder: Path, out: Path, share: float) -> None:
+    """A sentence as the query for the rest of its document, which mostly is about the same thing."""
+    docs, queries, qrels = [], [], []
+    trained = {line[1] for line in qrels_of(folder, "train")}
+    for row in rows_of(folder / "corpus.jsonl"):
+        sentences = re.split(r"(?<=[.?!]) +", row["text"])
+        if row["_id"] not in trained or not is_in(row["_id"][::-1], share) or len(sentences) < 4:
+            continue
+        chosen = crc32(row["_id"].encode()) % len(sentences)
+        queries.append(told(row, sentences[chosen][:300]))
+        docs.append(told(row, " ".join(sentences[:chosen] + sentences[chosen + 1 :])))
+        qrels.append([row["_id"], row["_id"], "1"])
+    write(out, docs, queries, {"train": qrels})
+
+
+def cut_plain(row: dict[str, Any]) -> dict[str, Any]:
+    """The first 20 to 60 words of a document, nothing but letters."""
+    count = 20 + crc32(row["_id"].encode()) % 41
+    return told(row, " ".join(words(row).split()[:count]))
+
+
+def keywords(row: dict[str, Any]) -> dict[str, Any]:
+    """Two to five of a query's longer words, in any order."""
+    seed = crc32(row["_id"].encode())
+    longer = sorted(
+        {word for word in words(row).split() if len(word) > 3}, key=lambda word: crc32(word.encode()) ^ seed
+    )
+    return told(row, " ".join(longer[: 2 + seed % 4]) or row["text"])
+
+
+def words(row: dict[str, Any]) -> str:
+    return " ".join(re.findall(r"[a-z]+", f"{row.get('title', '')} {row['text']}".lower()))
+
+
+def told(row: dict[str, Any], text: str) -> dict[str, Any]:
+    return {"_id": row["_id"], "text": text}
+
+
 def rows_of(path: Path) -> Iterator[dict[str, Any]]:
     with path.open(encoding="utf-8") as lines:
         yield from map(json.loads, lines)
@@ -122,7 +190,7 @@ def write(out: Path, docs: Rows, queries: Rows, qrels: dict[str, list[list[str]]
 # --- training
 
 
-def try_configs(data: Path, backbone: Path, out: Path, names: list[str], budget: float, keep: list[str]) -> None:
+def try_configs(data: Path, backbone: Path, out: Path, names: list[str], budget: float) -> None:
     """Trains every config, all at once, and measures what came of it."""
     import torch
 
@@ -138,20 +206,46 @@ def try_configs(data: Path, backbone: Path, out: Path, names: list[str], budget:
     BiEncoder.load(backbone, config.model).save(begin)
     negatives = mine(data, begin, work, config.data.folders)
     runs = {name: start(name, data, begin, work, negatives) for name in names}
-    lines = [measure_line("untrained", 0.0, model := BiEncoder.load(begin), dev := read_dev(data, model))]
-    for name, process in runs.items():
-        if not finished(name, process, deadline):
-            continue
-        trained = BiEncoder.load(work / name / "model")
-        for share in BLENDS:
-            if time.monotonic() < deadline - 25:
-                lines.append(measure_line(name, share, blend(begin, trained, share), dev))
-    with (out / "results.jsonl").open("a", encoding="utf-8") as file:
-        file.writelines(json.dumps(line) + "\n" for line in lines)
-    for name in keep:
-        pack(BiEncoder.load(work / name / "model"), out / name)
+    dev = read_dev(data, BiEncoder.load(begin))
+
+    def measure(shares: dict[str, float]) -> None:
+        label = "+".join(f"{share:g} {name}" for name, share in shares.items()) or "untrained"
+        line = measure_line(label, shares, summed(begin, work, shares), dev)
+        with (out / "results.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+    measure({})
+    done = [name for name, process in runs.items() if finished(name, process, deadline)]
     for name in names:
         (out / f"{name}.log").write_text((work / f"{name}.txt").read_text())
+    for name in done:
+        pack(begin, BiEncoder.load(work / name / "model"), out / name)
+    tell("packed")
+    tries = [{name: share} for name in done for share in BLENDS]
+    tries += [{name: round(share / len(some), 4) for name in some} for some in subsets(done) for share in SUMS]
+    for shares in tries:
+        if time.monotonic() < deadline - 10:
+            measure(shares)
+
+
+def subsets(names: list[str]) -> list[tuple[str, ...]]:
+    """All of them first, then all but one, and so on down to two."""
+    return [some for count in range(len(names), 1, -1) for some in combinations(names, count)]
+
+
+def summed(begin: Path, work: Path, shares: dict[str, float]) -> Any:
+    """The untrained model with a share of what each run changed."""
+    from denslice.encoders.model import BiEncoder
+
+    model = BiEncoder.load(begin)
+    held = {name: value.clone() for name, value in model.state_dict().items() if value.is_floating_point()}
+    for run, share in shares.items():
+        trained = BiEncoder.load(work / run / "model").state_dict()
+        for name, value in model.state_dict().items():
+            if name in held:
+                held[name] += share * (trained[name] - value)
+    model.load_state_dict(held, strict=False)
+    return model
 
 
 def mine(data: Path, begin: Path, work: Path, folders: tuple[str, ...]) -> Path:
@@ -201,65 +295,54 @@ def placed(names: str, data: Path) -> list[str]:
     return [str(data / name) for name in json.loads(f"[{names}]")]
 
 
-def blend(begin: Path, trained: Any, share: float) -> Any:
-    """A model between the untrained one (0) and the trained one (1)."""
+def pack(begin: Path, model: Any, out: Path) -> None:
+    """What a run changed, in 8 bits with a scale for each row, compressed; and the head it began with, as it was."""
+    import torch
+
     from denslice.encoders.model import BiEncoder
 
-    model = BiEncoder.load(begin)
-    goal = trained.state_dict()
-    held = {
-        name: value + share * (goal[name] - value)
-        for name, value in model.state_dict().items()
-        if value.is_floating_point()
-    }
-    model.load_state_dict(held, strict=False)
-    return model
-
-
-def pack(model: Any, out: Path) -> None:
-    """The weights as float16 in pieces that are easy to carry."""
     out.mkdir(parents=True, exist_ok=True)
-    arrays = {
-        name: value.cpu().numpy().astype(np.float16)
-        for name, value in model.state_dict().items()
-        if value.is_floating_point()
-    }
-    flat = np.concatenate([values.ravel() for values in arrays.values()])
-    for piece, at in enumerate(range(0, len(flat), PIECE)):
-        np.save(out / f"weights-{piece}.npy", flat[at : at + PIECE])
-    shapes = {name: values.shape for name, values in arrays.items()}
-    (out / "weights.json").write_text(json.dumps({"shapes": shapes, "model": model.config.to_json()}))
+    was = {name: value for name, value in BiEncoder.load(begin).state_dict().items() if value.is_floating_point()}
+    packed: dict[str, Any] = {}
+    for name, value in was.items():
+        change = model.state_dict()[name].cpu() - value
+        scale = change.abs().amax(-1, keepdim=True) / 127 if change.dim() else change.abs() / 127
+        packed[f"{name}:change"] = (change / scale.clamp_min(1e-30)).round().to(torch.int8).numpy()
+        packed[f"{name}:scale"] = scale.numpy()
+        if name.startswith("token_head."):
+            packed[f"{name}:start"] = value.numpy()
+    buffer = io.BytesIO()
+    np.savez(buffer, **packed)
+    squeezed = lzma.compress(buffer.getvalue(), preset=1)
+    for piece, at in enumerate(range(0, len(squeezed), PIECE)):
+        (out / f"changes.{piece}").write_bytes(squeezed[at : at + PIECE])
+    (out / "model.json").write_text(json.dumps(model.config.to_json()))
 
 
 def unpacked(folder: Path) -> dict[str, Any]:
-    """The weights that `pack` wrote, as float32."""
-    import torch
-
-    flat = np.concatenate([np.load(path) for path in sorted(folder.glob("weights-*.npy"))]).astype(np.float32)
-    shapes = json.loads((folder / "weights.json").read_text())["shapes"]
-    ends = np.cumsum([int(np.prod(shape)) for shape in shapes.values()])
-    parts = np.split(flat, ends[:-1])
-    return {name: torch.from_numpy(part.reshape(shapes[name])) for name, part in zip(shapes, parts, strict=True)}
+    """The arrays that `pack` wrote."""
+    squeezed = b"".join(path.read_bytes() for path in sorted(folder.glob("changes.*")))
+    with np.load(io.BytesIO(lzma.decompress(squeezed))) as arrays:
+        return dict(arrays)
 
 
 def mix(backbone: Path, out: Path, shares: dict[str, str], lam: float) -> None:
-    """The untrained model plus a share of what each run changed. Runs begin with the same head, whose first layer is
-    not known here any more and is taken as the runs' mean.
-    """
+    """The untrained model plus a share of what each run changed. All runs began with the same head."""
+    import torch
+
     from denslice.encoders.model import BiEncoder
     from denslice.encoders.model_config import ModelConfig
 
-    settings = json.loads((Path(next(iter(shares))) / "weights.json").read_text())["model"]
+    settings = json.loads((Path(next(iter(shares))) / "model.json").read_text())
     model = BiEncoder.load(backbone, ModelConfig.from_json({**settings, "lam": lam}))
-    begin = {name: value for name, value in model.state_dict().items() if value.is_floating_point()}
     runs = [(unpacked(Path(folder)), float(share)) for folder, share in shares.items()]
-    total = sum(share for _, share in runs)
-    for name, value in begin.items():
-        if name.startswith("token_head.0."):
-            begin[name] = sum(share / total * weights[name] for weights, share in runs)
-        else:
-            begin[name] = value + sum(share * (weights[name] - value) for weights, share in runs)
-    model.load_state_dict(begin, strict=False)
+    held = {name: value for name, value in model.state_dict().items() if value.is_floating_point()}
+    for name in held:
+        if f"{name}:start" in runs[0][0]:
+            held[name] = torch.from_numpy(runs[0][0][f"{name}:start"])
+        changes = [share * arrays[f"{name}:change"] * arrays[f"{name}:scale"] for arrays, share in runs]
+        held[name] = held[name] + torch.from_numpy(np.sum(changes, axis=0, dtype=np.float32))
+    model.load_state_dict(held, strict=False)
     model.save(out)
 
 
@@ -272,27 +355,29 @@ def read_dev(data: Path, model: Any) -> dict[str, Any]:
 
     reader = Reader(model.tokenizer, model.config)
     return {
-        name: reader.collection(Source.of_folder(data / name, "dev"), limit=500, few=FEW) for name in (*DEV, *UNSEEN)
+        name: reader.collection(Source.of_folder(data / name, "dev"), limit=500, few=FEW)
+        for name in (*DEV, *UNSEEN, *PLAIN)
     }
 
 
-def measure_line(name: str, share: float, model: Any, dev: dict[str, Any]) -> dict[str, Any]:
-    """nDCG@10 of the parts and of their sum for each λ, by collection; and the best λ by the mean over all."""
+def measure_line(label: str, shares: dict[str, float], model: Any, dev: dict[str, Any]) -> dict[str, Any]:
+    """nDCG@10 of the parts and of their sum for each λ, by collection and as means over kinds of collections."""
     began = time.monotonic()
     model = model.to(device()).eval()
     found = {collection: measured(model, texts) for collection, texts in dev.items()}
-    means = {key: round(float(np.mean([found[one][key] for one in dev])), 4) for key in next(iter(found.values()))}
-    seen = {key: round(float(np.mean([found[one][key] for one in DEV])), 4) for key in means}
-    unseen = {key: round(float(np.mean([found[one][key] for one in UNSEEN])), 4) for key in means}
-    lam = max(LAMBDAS, key=lambda lam: means[str(lam)])
-    line = {"config": name, "share": share, "ndcg": found, "mean": means, "seen": seen, "unseen": unseen}
-    line["best"] = {"lam": lam, "mean": means[str(lam)]}
-    told = " ".join(f"{lam}:{means[str(lam)]:.4f}/{unseen[str(lam)]:.4f}" for lam in LAMBDAS)
-    tell(
-        f"{name} {share}: lexical {means['lexical']:.4f}/{unseen['lexical']:.4f} dense {means['dense']:.4f}/"
-        f"{unseen['dense']:.4f} {told} ({time.monotonic() - began:.0f} s)"
+    kinds = {"mean": (*DEV, *UNSEEN), "seen": DEV, "unseen": UNSEEN, "plain": PLAIN}
+    means = {
+        kind: {key: round(float(np.mean([found[one][key] for one in ones])), 4) for key in found[ones[0]]}
+        for kind, ones in kinds.items()
+    }
+    brief = " ".join(f"{lam}:" + "/".join(f"{means[kind][str(lam)]:.4f}" for kind in kinds) for lam in (20, 30, 40, 50))
+    parts = " ".join(
+        f"{part} {'/'.join(f'{means[kind][part]:.4f}' for kind in kinds)}" for part in ("lexical", "dense")
     )
-    return line
+    tell(f"{label}: {parts} {brief} ({time.monotonic() - began:.0f} s)")
+    best = max(LAMBDAS, key=lambda lam: means["mean"][str(lam)])
+    line = {"label": label, "shares": shares, "ndcg": found, **means}
+    return {**line, "best": {"lam": best, "mean": means["mean"][str(best)]}}
 
 
 def measured(model: Any, texts: Any) -> dict[str, float]:
@@ -333,13 +418,14 @@ def main() -> None:
     data = commands.add_parser("data")
     data.add_argument("collections", type=Path)
     data.add_argument("out", type=Path)
+    varied = commands.add_parser("vary")
+    varied.add_argument("data", type=Path)
     trial = commands.add_parser("try")
     trial.add_argument("data", type=Path)
     trial.add_argument("backbone", type=Path)
     trial.add_argument("out", type=Path)
     trial.add_argument("--configs", nargs="+", default=["gentle"])
     trial.add_argument("--budget", type=float, default=560)
-    trial.add_argument("--keep", nargs="+", default=[], help="configs whose weights are packed")
     mixing = commands.add_parser("mix")
     mixing.add_argument("backbone", type=Path)
     mixing.add_argument("out", type=Path)
@@ -348,10 +434,12 @@ def main() -> None:
     given = parser.parse_args()
     if given.command == "data":
         make_data(given.collections, given.out)
+    elif given.command == "vary":
+        vary(given.data)
     elif given.command == "mix":
         mix(given.backbone, given.out, dict(share.split("=") for share in given.shares), given.lam)
     else:
-        try_configs(given.data, given.backbone, given.out, given.configs, given.budget, given.keep)
+        try_configs(given.data, given.backbone, given.out, given.configs, given.budget)
 
 
 if __name__ == "__main__":

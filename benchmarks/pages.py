@@ -141,28 +141,22 @@ def mini_speed() -> str:
 
 
 def tries() -> str:
-    """What each training run gave on dev splits, by how far its weights are taken."""
+    """What each training run gave on dev splits, by how far its weights are taken, and sums of several."""
     lines = [json.loads(line) for line in (RESULTS / "mini_tries.jsonl").read_text(encoding="utf-8").splitlines()]
-    rows = [
-        [
-            "run",
-            "share",
-            "words, seen",
-            "unseen",
-            "meaning, seen",
-            "unseen",
-            "both λ 40, seen",
-            "unseen",
-            "all",
-            "best λ",
-        ]
-    ]
+    kinds = ("seen", "unseen")
+    rows = [["shares of runs", *(f"{part}, {kind}" for part in ("words", "meaning", "both λ 40") for kind in kinds)]]
+    rows[0] += ["all", "best λ"]
     for line in lines:
-        parts = [f"{line[kind][way]:.4f}" for way in ("lexical", "dense", "40") for kind in ("seen", "unseen")]
-        rows.append(
-            [line["config"], f"{line['share']:g}", *parts, f"{line['mean']['40']:.4f}", str(line["best"]["lam"])]
-        )
+        parts = [f"{line[kind][way]:.4f}" for way in ("lexical", "dense", "40") for kind in kinds]
+        rows.append([_shares(line), *parts, f"{line['mean']['40']:.4f}", str(line["best"]["lam"])])
     return f"{markdown(rows)}\n\nFrom `benchmarks/results/mini_tries.jsonl`."
+
+
+def _shares(line: Line) -> str:
+    """Which runs' changes a try has, and how much of each."""
+    shares = line["shares"] if "shares" in line else {line["config"]: line["share"]}
+    told = [f"{share:.3g} {name}" for name, share in shares.items() if share]
+    return " + ".join(told) or "untrained"
 
 
 def _cell(value: float | None) -> str:
