@@ -86,7 +86,7 @@ class Index:
         return self._view.snapshot.folder
 
     def __len__(self) -> int:
-        return self._view.snapshot.docs
+        return self._view.statistics.docs
 
     def add(
         self, docs: Iterable[Doc | Mapping[str, Any]], *, wait: float = 0.0, progress: Progress | None = None

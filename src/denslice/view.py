@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,17 +24,31 @@ from denslice.search.explain import explain
 from denslice.search.filter import parse, passing
 from denslice.search.retrieve import NO_MASK, Found, Mask, QueryVectors, Settings
 from denslice.store.snapshot import Snapshot
-from denslice.vectors import Encoded, Floats, dense_rows, lexical_csr
+from denslice.vectors import Encoded, Floats, Ints, dense_rows, lexical_csr
 
 BATCH = 256  # queries searched, or documents fetched, at a time
 Where = Mapping[str, Any] | None
 
 
+class Statistics(Protocol):
+    """What idf is computed from: the whole collection's counts, which for a shard are not its own."""
+
+    @property
+    def docs(self) -> int:
+        """How many documents can be found."""
+        ...
+
+    def document_frequencies(self, keys: Ints) -> Ints:
+        """How many of them have each token."""
+        ...
+
+
 class View:
     """A snapshot and the encoder that made its vectors."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, statistics: Statistics | None = None) -> None:
         self.snapshot = Snapshot(folder)
+        self.statistics = statistics or self.snapshot
 
     @property
     def generation(self) -> int:
@@ -62,15 +76,22 @@ class View:
         self, ids: Sequence[str], encoded: Encoded, settings: Settings, where: Where = None
     ) -> list[Ranking]:
         """The best documents for each query, the queries being encoded already."""
-        found = self._found(encoded, settings, where)
+        found = self.find(self.query_vectors(encoded, settings), settings, where)
         return [self._ranking(id, one) for id, one in zip(ids, found, strict=True)]
 
     def explain(self, encoded: Encoded, id: str, settings: Settings) -> Explanation:
         """Why a document scores what it does for one encoded query."""
+        return self.explain_vectors(*self.explained(encoded, settings), id)
+
+    def explained(self, encoded: Encoded, settings: Settings) -> tuple[QueryVectors, QueryVectors]:
+        """One encoded query as it is asked, and as it was before any slicing."""
+        return self.query_vectors(encoded, settings)[0], self.query_vectors(encoded, settings, sliced=False)[0]
+
+    def explain_vectors(self, query: QueryVectors, whole: QueryVectors, id: str) -> Explanation:
+        """Why a document scores what it does for a query; `whole` is the query before any slicing."""
         place = self.snapshot.find(id)
         if place is None:
             raise InputError(f"no document {id!r} in {self.snapshot.folder}")
-        query, whole = self._queries(encoded, settings)[0], self._queries(encoded, settings, sliced=False)[0]
         return explain(*place, query, whole, self.encoder.token)
 
     def docs(self) -> Iterator[Doc]:
@@ -131,16 +152,16 @@ class View:
             "bytes": self.snapshot.bytes(),
         }
 
-    def _found(self, encoded: Encoded, settings: Settings, where: Where) -> list[Found]:
+    def find(self, queries: Sequence[QueryVectors], settings: Settings, where: Where = None) -> list[Found]:
+        """What is found for each query, on all cores."""
         masks = self._masks(where)
         search = partial(retrieve.search, self.snapshot.segments, settings=settings, masks=masks)
-        queries = self._queries(encoded, settings)
         if len(queries) == 1:
             return [search(queries[0])]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             return list(pool.map(search, queries))
 
-    def _queries(self, encoded: Encoded, settings: Settings, sliced: bool = True) -> list[QueryVectors]:
+    def query_vectors(self, encoded: Encoded, settings: Settings, sliced: bool = True) -> list[QueryVectors]:
         """Each query as search takes it, with the parts its mode asks for and λ in its dense vector."""
         mode = settings.mode or ("lexical" if encoded.dense is None else "hybrid")
         if mode != "lexical" and encoded.dense is None:
@@ -161,8 +182,8 @@ class View:
         if self.snapshot.slicing is None:
             return sp.csr_array(weights.shape, dtype=np.float32)
         if self.encoder.uses_idf:
-            frequencies = self.snapshot.document_frequencies(weights.indices)
-            data = weights.data * idf(frequencies, self.snapshot.docs)
+            frequencies = self.statistics.document_frequencies(weights.indices)
+            data = weights.data * idf(frequencies, self.statistics.docs)
             weights = sp.csr_array((data, weights.indices, weights.indptr), weights.shape)
         if sliced and self.snapshot.manifest.query == "sliced":
             weights, _ = split_by_slice(weights, self.snapshot.slicing)
