@@ -78,10 +78,11 @@ class Build:
         """Stores documents that were encoded elsewhere, over this vocabulary; how many."""
         return self._add(iter(batches))
 
-    def take_words(self, words: Iterable[str]) -> None:
-        """Words join the vocabulary in this order, before any that documents bring."""
+    def take_words(self, words: Iterable[str]) -> int:
+        """Words join the vocabulary in this order, before any that documents bring; how many there are then."""
         for word in words:
             self.words.place(word)
+        return len(self.words)
 
     def settle(self, sample: sp.csr_array, dimensions: int | None) -> None:
         """Settles the slicing by a sample of encoded documents, and the width of dense vectors, before any document."""

@@ -91,9 +91,7 @@ def folder_files(folder: Path) -> list[Path]:
     )
 
 
-def file_docs(
-    path: Path, root: Path | None = None, start: int = 0, end: int | None = None
-) -> Iterator[Placed[Doc]]:
+def file_docs(path: Path, root: Path | None = None, start: int = 0, end: int | None = None) -> Iterator[Placed[Doc]]:
     """The documents of a file; `root` is the folder it was found in. `start` and `end` are where lines of it begin."""
     kind = ending(path)
     if kind in JSON_ENDINGS or kind == ".tsv":
@@ -169,7 +167,11 @@ def _raise(error: OSError) -> NoReturn:
 
 
 def _records(
-    source: str | Path, items: Iterable[tuple[int, Item]], parse: Callable[[Item], Record], what: str, whole: bool = True
+    source: str | Path,
+    items: Iterable[tuple[int, Item]],
+    parse: Callable[[Item], Record],
+    what: str,
+    whole: bool = True,
 ) -> Iterator[Placed[Record]]:
     """The record of every numbered line or row, with its place; a whole source has at least one."""
     number = 0

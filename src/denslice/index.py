@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy.typing as npt
 import scipy.sparse as sp
@@ -76,7 +76,7 @@ class Index:
         return cls.open(path)
 
     @classmethod
-    def open(cls, path: str | Path) -> Index:
+    def open(cls, path: str | Path) -> Self:
         """The index in a folder, at its last commit."""
         return cls(View(Path(path)))
 

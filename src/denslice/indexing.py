@@ -82,11 +82,12 @@ def _existing(to: Path, chosen: Mapping[str, Any]) -> Index | None:
     if not (to / manifests.NAME).exists():
         raise InputError(f"{to}: is a folder with other things in it, not an index; choose another name")
     index = Index.open(to)
-    _check_settings(index, chosen)
+    check_settings(index, chosen)
     return index
 
 
-def _check_settings(index: Index, chosen: Mapping[str, Any]) -> None:
+def check_settings(index: Index, chosen: Mapping[str, Any]) -> None:
+    """InputError if the index was made with other settings than are chosen."""
     made = index.info()
     made |= made["encoder_options"]
     for name, value in chosen.items():

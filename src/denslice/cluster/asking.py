@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import count
 from typing import Any
 
@@ -52,10 +53,14 @@ class Replicas:
         self._late: dict[tuple[int, int], tuple[Call, float]] = {}  # the call that is late, and since when
         self._lock = threading.Lock()
         self.cpus = self._share() if serving.cpus is None else serving.cpus
+
+    @cached_property
+    def _actors(self) -> list[list[Any]]:
+        """The replicas of each shard, started when first asked for."""
         nodes = sorted(node["NodeID"] for node in self._ray.nodes() if node["Alive"])
-        self._actors = [
-            [self._start(shard, nodes[(shard + at) % len(nodes)]) for at in range(serving.replicas)]
-            for shard in range(layout.shards)
+        return [
+            [self._start(shard, nodes[(shard + at) % len(nodes)]) for at in range(self.serving.replicas)]
+            for shard in range(self.layout.shards)
         ]
 
     def _share(self) -> float:
@@ -95,7 +100,7 @@ class Replicas:
 
     def close(self) -> None:
         """Ends every replica."""
-        for actor in (actor for actors in self._actors for actor in actors):
+        for actor in (actor for actors in vars(self).pop("_actors", []) for actor in actors):
             self._ray.kill(actor)
 
     def _choose(self, shard: int, turn: int) -> int:

@@ -29,7 +29,6 @@ from denslice.errors import DensliceError, InputError
 from denslice.indexing import Counter, create_index, texts_only
 from denslice.records import Doc
 from denslice.store import lock
-from denslice.store import manifest as manifests
 from denslice.store.files import load_array, replace_file, save_array
 from denslice.store.snapshot import Snapshot
 from denslice.store.vocabulary import Growth, Vocabulary
@@ -130,7 +129,8 @@ def _plan(inputs: Sequence[str], to: Path, chosen: Mapping[str, Any], shards: in
     if path.exists():
         return _begun(_read_plan(path, to), Plan(str(to), settings, shards, parts, stamps(parts), None))
     shutil.rmtree(to / "head", ignore_errors=True)
-    manifest = create_index(to / "head", settings)._view.snapshot.manifest
+    create_index(to / "head", settings)
+    manifest = Snapshot(to / "head").manifest
     average = average_length(manifest, list(sample_docs(_docs(parts, settings)))) if not parts[0].is_ready else None
     plan = Plan(str(to), settings, shards, parts, stamps(parts), average)
     replace_file(path, json.dumps(_told(plan)).encode())
@@ -213,8 +213,7 @@ def _encoded(plan: Plan, part: Part, words: Growth) -> Iterator[Batch]:
         ids, weights = read_ready(part)
         yield [Doc(id) for id in ids], Encoded(weights)
         return
-    manifest, handle = manifests.read(plan.layout.head)
-    del handle
+    manifest = Snapshot(plan.layout.head).manifest
     encoder = encoders.load(manifest.encoder, manifest.encoder_options, words, plan.average_length)
     yield from encode_batches(_docs([part], plan.chosen), encoder)
 

@@ -39,13 +39,17 @@ class Cluster(Index):
 
     _view: ClusterView
 
-    def __init__(self, layout: Layout, serving: Serving, complete: bool, joined: bool) -> None:
+    def __init__(self, layout: Layout, serving: Serving, complete: bool, joined: bool = False) -> None:
         self._layout = layout
         self._joined = joined
         self._replicas = Replicas(layout, serving)
         super().__init__(ClusterView(layout, self._replicas, complete))
-        if (away := self._replicas.wait_until_ready()) and complete:
-            raise MissingShardsError([str(layout.shard(number)) for number in away])
+
+    def wait_until_ready(self) -> None:
+        """Starts the replicas and waits for them; MissingShardsError if completeness was asked for and one is away."""
+        away = self._replicas.wait_until_ready()
+        if away and self._view.complete:
+            raise MissingShardsError([str(self._layout.shard(number)) for number in away])
 
     @property
     def path(self) -> Path:
@@ -93,7 +97,7 @@ class Cluster(Index):
 
     def merge(self, *, wait: float = 0.0) -> int:
         """Rewrites small or much deleted segments of every shard; how many were rewritten."""
-        return self._change(wait, lambda: self._on_shards(shard.merge, {at: () for at in range(self._layout.shards)}))
+        return self._change(wait, lambda: self._on_shards(shard.merge, dict.fromkeys(range(self._layout.shards), ())))
 
     def refresh(self) -> bool:
         """Moves on to the shards' last commits, whoever made them; whether there were newer ones."""
@@ -105,7 +109,7 @@ class Cluster(Index):
     def verify(self) -> None:
         """Reads every file in full; raises IndexFormatError naming the first that is damaged."""
         self._view.snapshot.verify()
-        self._on_shards(shard.verify, {at: () for at in range(self._layout.shards)})
+        self._on_shards(shard.verify, dict.fromkeys(range(self._layout.shards), ()))
 
     def close(self) -> None:
         """Ends the replicas, and leaves Ray if opening the cluster joined it."""
@@ -230,7 +234,9 @@ def open_cluster(
     serving = Serving(replicas, cpus, gpus, patience, wait)
     joined = engine.connect(address)
     try:
-        return Cluster(layout, serving, complete, joined)
+        cluster = Cluster(layout, serving, complete, joined)
+        cluster.wait_until_ready()
+        return cluster
     except BaseException:
         if joined:
             engine.leave()

@@ -9,7 +9,11 @@ from typing import Any
 
 from denslice.errors import InputError, MissingExtraError
 
-QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", "RAY_DATA_DISABLE_PROGRESS_BARS": "1"}
+QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
+}
 
 
 def load() -> ModuleType:
@@ -35,7 +39,7 @@ def connect(address: str | None) -> bool:
     if ray.is_initialized():
         return False
     if address is None:
-        raise InputError("no address of a Ray cluster: name one, such as 10.0.0.1:6379, or \"local\"")
+        raise InputError('no address of a Ray cluster: name one, such as 10.0.0.1:6379, or "local"')
     told: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address == "local":
         told["include_dashboard"] = False

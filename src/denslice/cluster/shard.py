@@ -44,7 +44,7 @@ class Head(Index):
 
     def take_words(self, words: Sequence[str]) -> None:
         """Takes new words, which get the next ids."""
-        self._commit(lambda build: build.take_words(words) or 0, 0.0)
+        self._commit(lambda build: build.take_words(words), 0.0)
 
 
 class Shard(Index):
@@ -55,8 +55,8 @@ class Shard(Index):
 
         def work(build: Build) -> int:
             words = head.words
-            build.take_words(words.word(id) for id in range(len(build.words), len(words)))
-            if len(build.words) != len(words):
+            missing = (words.word(id) for id in range(len(build.words), len(words)))
+            if build.take_words(missing) != len(words):
                 raise IndexFormatError(f"{self.path}: has other words than {head.folder}; the cluster is damaged")
             return build.add_encoded(batches)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -59,16 +59,14 @@ class Counts:
 class ClusterView(View):
     """The head's commit and the shards', as they were when this view was made; replicas may be a commit ahead."""
 
-    def __init__(
-        self, layout: Layout, replicas: Replicas, complete: bool, before: ClusterView | None = None
-    ) -> None:
+    def __init__(self, layout: Layout, replicas: Replicas, complete: bool, before: ClusterView | None = None) -> None:
         super().__init__(layout.head)
         self.layout = layout
         self.replicas = replicas
         self.complete = complete
         known = {shard.folder: shard for shard in (before.shards if before else ())}
-        self.shards = tuple(_opened(layout, number, known) for number in range(layout.shards))
-        self.counts = Counts(self.shards, self.vocab, before.counts if before else None)
+        self.shards: tuple[Snapshot, ...] = tuple(_opened(layout, number, known) for number in range(layout.shards))
+        self.counts: Counts = Counts(self.shards, self.vocab, before.counts if before else None)
         self.statistics = self.counts
 
     @property
@@ -78,7 +76,7 @@ class ClusterView(View):
 
     def find(self, queries: Sequence[QueryVectors], settings: Settings, where: Where = None) -> list[Found]:
         """What all shards find for each query. Each shard gets all of them in one call."""
-        answers = self._ask("find", {shard: (queries, settings, where) for shard in range(self.layout.shards)})
+        answers = self._ask("find", dict.fromkeys(range(self.layout.shards), (queries, settings, where)))
         missing = self._missing(answers)
         if missing and (self.complete or not answers):
             raise MissingShardsError(missing)
