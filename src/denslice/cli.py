@@ -115,6 +115,7 @@ def index(
         str | None, typer.Option(metavar="ADDRESS", help="Make a cluster of shards on Ray: host:port, auto or local.")
     ] = None,
     shards: Annotated[int | None, typer.Option(help="With --ray: over how many indexes. Default: 16.")] = None,
+    cpus: Annotated[float, typer.Option(help="With --ray: CPUs of each worker.")] = 1.0,
     gpus: Annotated[float, typer.Option(help="With --ray: GPUs of each worker that encodes.")] = 0.0,
 ) -> None:
     """Make an index of files and folders, or add them to one; a document takes the place of one with its id."""
@@ -137,9 +138,10 @@ def index(
             count = index_files(inputs, to, chosen, bar, wait)
             weighs = size(_open(to).info()["bytes"])
         else:
+            from denslice.cluster.building import Workers
             from denslice.cluster.command import index_on_ray
 
-            count, stored = index_on_ray(inputs, to, chosen, ray, shards, gpus, bar, wait)
+            count, stored = index_on_ray(inputs, to, chosen, ray, shards, Workers(cpus, gpus), bar, wait)
             weighs = size(stored)
     took = seconds(time.perf_counter() - began)
     write_line(f"indexed {counted(count, 'document')} into {to} ({took}, {weighs})")

@@ -46,9 +46,9 @@ class Statistics(Protocol):
 class View:
     """A snapshot and the encoder that made its vectors."""
 
-    def __init__(self, folder: Path, statistics: Statistics | None = None) -> None:
+    def __init__(self, folder: Path) -> None:
         self.snapshot = Snapshot(folder)
-        self.statistics = statistics or self.snapshot
+        self.statistics: Statistics = self.snapshot
 
     @property
     def generation(self) -> int:

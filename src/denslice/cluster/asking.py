@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
@@ -17,7 +17,9 @@ from denslice.errors import DensliceError, InputError
 
 AT_ONCE = 4  # calls a replica works on side by side
 POLL = 0.5  # seconds
+OPENING = 60.0  # seconds that replicas are given to start, at least
 Call = Any  # Ray's reference to a result that will come
+Calls = dict[Call, tuple[int, int]]  # the shard and the replica that each call is for
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ class Replicas:
     @cached_property
     def _actors(self) -> list[list[Any]]:
         """The replicas of each shard, started when first asked for."""
+        engine.check_room(self.cpus, self.serving.gpus)
         nodes = sorted(node["NodeID"] for node in self._ray.nodes() if node["Alive"])
         return [
             [self._start(shard, nodes[(shard + at) % len(nodes)]) for at in range(self.serving.replicas)]
@@ -82,20 +85,24 @@ class Replicas:
         return actor.remote(str(self.layout.shard(shard)))
 
     def wait_until_ready(self) -> list[int]:
-        """Waits until every shard has a replica that answers; the shards that have none after `wait` seconds."""
+        """Waits until every shard has a replica that answers; the shards that have none after a minute."""
         calls = {actor.ready.remote(): shard for shard, actors in enumerate(self._actors) for actor in actors}
-        done, _ = self._ray.wait(list(calls), num_returns=len(calls), timeout=self.serving.wait)
+        allowed = max(self.serving.wait, OPENING)
+        done, _ = self._ray.wait(list(calls), num_returns=len(calls), timeout=allowed)
         return sorted(set(range(self.layout.shards)) - {calls[call] for call in done})
 
     def ask(self, method: str, requests: Mapping[int, tuple[Any, ...]]) -> dict[int, Any]:
         """The answer of each shard to what it is asked; shards that gave none are not in it."""
         turn = next(self._turn)
-        asked = {shard: self._choose(shard, turn) for shard in requests}
-        calls = {self._call(shard, at, method, requests[shard]): (shard, at) for shard, at in asked.items()}
+        calls: Calls = {}
+        for shard, request in requests.items():
+            at = self._choose(shard, turn)
+            calls[self._call(shard, at, method, request)] = (shard, at)
         ready, _ = self._ray.wait(list(calls), num_returns=len(calls), timeout=self.serving.patience)
-        answers = {calls[call][0]: self._answer(call) for call in ready}
+        answers = self._answers(ready, calls)
         if len(answers) < len(requests):
-            answers |= self._ask_again(method, requests, {call: calls[call] for call in set(calls) - set(ready)})
+            late = {call: place for call, place in calls.items() if place[0] not in answers}
+            answers |= self._ask_others(method, requests, late)
         return answers
 
     def close(self) -> None:
@@ -118,29 +125,25 @@ class Replicas:
                 del self._late[shard, at]
             return (shard, at) in self._late
 
-    def _ask_again(
-        self, method: str, requests: Mapping[int, tuple[Any, ...]], late: dict[Call, tuple[int, int]]
-    ) -> dict[int, Any]:
+    def _ask_others(self, method: str, requests: Mapping[int, tuple[Any, ...]], calls: Calls) -> dict[int, Any]:
         """The answers of shards whose first replica is late: whoever answers first, of all their replicas."""
-        deadlines = {shard: self._deadline(shard) for shard, _ in late.values()}
-        calls = dict(late)
-        with self._lock:
-            for call, (shard, at) in late.items():
-                self._late.setdefault((shard, at), (call, time.monotonic()))
-        for shard, at in list(late.values()):
-            others = [other for other in range(self.serving.replicas) if other != at]
-            calls |= {self._call(shard, other, method, requests[shard]): (shard, other) for other in others}
+        deadlines = {shard: self._deadline(shard) for shard, _ in calls.values()}
+        self._remember(calls)
+        others = [(shard, at) for shard in deadlines for at in range(self.serving.replicas)]
+        others = [place for place in others if place not in set(calls.values())]
+        calls = calls | {self._call(*place, method, requests[place[0]]): place for place in others}
         answers: dict[int, Any] = {}
-        while open_calls := [
+        while waiting := [
             call for call, (shard, _) in calls.items() if shard not in answers and time.monotonic() < deadlines[shard]
         ]:
-            ready, _ = self._ray.wait(open_calls, timeout=POLL)
-            for call in ready:
-                answers[calls.pop(call)[0]] = self._answer(call)
+            ready, _ = self._ray.wait(waiting, timeout=POLL)
+            answers |= self._answers(ready, calls)
+            calls = {call: place for call, place in calls.items() if call not in ready}
         self._remember({call: place for call, place in calls.items() if place[0] not in answers})
         return answers
 
-    def _remember(self, calls: Mapping[Call, tuple[int, int]]) -> None:
+    def _remember(self, calls: Calls) -> None:
+        """These replicas are late from now on, or from when they first were, until they answer."""
         with self._lock:
             for call, place in calls.items():
                 self._late.setdefault(place, (call, time.monotonic()))
@@ -155,10 +158,14 @@ class Replicas:
     def _call(self, shard: int, at: int, method: str, request: tuple[Any, ...]) -> Call:
         return getattr(self._actors[shard][at], method).remote(*request)
 
-    def _answer(self, call: Call) -> Any:
-        try:
-            return self._ray.get(call)
-        except self._ray.exceptions.RayTaskError as error:
-            if isinstance(error.cause, DensliceError):
-                raise error.cause from None
-            raise
+    def _answers(self, ready: Sequence[Call], calls: Calls) -> dict[int, Any]:
+        """The shards' answers; a replica that is gone for good has none. An error that a shard tells is raised."""
+        answers: dict[int, Any] = {}
+        for call in ready:
+            try:
+                answers[calls[call][0]] = self._ray.get(call)
+            except self._ray.exceptions.RayActorError:
+                continue
+            except self._ray.exceptions.RayTaskError as error:
+                raise (error.cause if isinstance(error.cause, DensliceError) else error) from None
+        return answers

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -40,7 +41,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Workers:
-    """What each worker that encodes is given of a machine. With a GPU, workers keep their model between parts."""
+    """What Ray sets aside for each worker. With a GPU, those that encode keep their model from part to part."""
 
     cpus: float = 1.0
     gpus: float = 0.0
@@ -89,6 +90,7 @@ def build_cluster(
 
     Ray must be connected. The folder, and the inputs, must have these names on every machine.
     """
+    engine.check_room(workers.cpus, workers.gpus)
     to = to.resolve()
     work = to / BUILDING
     _check_free(to)
@@ -97,13 +99,13 @@ def build_cluster(
     except OSError as error:
         raise InputError(f"{to}: cannot make a cluster here ({error.strerror})") from error
     with lock.writing(work):
-        plan = _plan(inputs, to, chosen, shards, part_bytes)
+        plan = _planned(inputs, to, chosen, shards, part_bytes)
         head = Head.open(plan.layout.head)
         if not head.is_settled:
             counter.expect(None)
             _encode_parts(plan, workers, counter)
             _settle(plan, head)
-        count = _write_shards(plan)
+        count = _write_shards(plan, Workers(workers.cpus))
         plan.layout.write()
     shutil.rmtree(work)
     return count
@@ -117,6 +119,19 @@ def _check_free(to: Path) -> None:
         raise InputError(f"{to}: is a file; a cluster is a folder, choose another name")
     if to.exists() and any(to.iterdir()) and not (to / BUILDING).is_dir():
         raise InputError(f"{to}: is a folder with other things in it; choose another name")
+
+
+def _planned(inputs: Sequence[str], to: Path, chosen: Mapping[str, Any], shards: int, part_bytes: int | None) -> Plan:
+    """The plan; if none can be made, nothing is left of it."""
+    try:
+        return _plan(inputs, to, chosen, shards, part_bytes)
+    except BaseException:
+        if not (to / BUILDING / PLAN).exists():
+            shutil.rmtree(to / "head", ignore_errors=True)
+            shutil.rmtree(to / BUILDING, ignore_errors=True)
+            with suppress(OSError):
+                to.rmdir()
+        raise
 
 
 def _plan(inputs: Sequence[str], to: Path, chosen: Mapping[str, Any], shards: int, part_bytes: int | None) -> Plan:
@@ -176,14 +191,13 @@ def _read_plan(path: Path, to: Path) -> Plan:
 def _begun(there: Plan, asked: Plan) -> Plan:
     """The plan that is there; InputError if it is for another build than is asked for."""
     for name, was, now in (
-        ("settings", there.chosen, asked.chosen),
-        ("number of shards", there.shards, asked.shards),
-        ("inputs", there.stamps, asked.stamps),
+        ("settings were", there.chosen, asked.chosen),
+        ("number of shards was", there.shards, asked.shards),
+        ("inputs were", there.stamps, asked.stamps),
     ):
         if was != now:
-            raise InputError(
-                f"{there.folder}: a build with another {name} was begun here; finish that one, or remove the folder"
-            )
+            told = f"other {name} chosen when a build was begun here; finish that one, or remove the folder"
+            raise InputError(f"{there.folder}: {told}")
     return there
 
 
@@ -252,12 +266,12 @@ def _ids(plan: Plan, number: int) -> Ints | None:
 # --- shards
 
 
-def _write_shards(plan: Plan) -> int:
+def _write_shards(plan: Plan, workers: Workers) -> int:
     """Writes every shard that is not done yet; how many documents all have."""
     numbers = range(plan.shards)
     plan.layout.shard(0).parent.mkdir(exist_ok=True)
     left = [number for number in numbers if not plan.layout.shard(number).exists()]
-    for _ in _on_workers(write_shard, plan, left, Workers()):
+    for _ in _on_workers(write_shard, plan, left, workers):
         pass
     for remains in plan.layout.shard(0).parent.glob(".*"):
         shutil.rmtree(remains, ignore_errors=True)

@@ -27,7 +27,7 @@ def index_on_ray(
     chosen: Mapping[str, Any],
     address: str | None,
     shards: int | None,
-    gpus: float,
+    workers: Workers,
     counter: Counter,
     wait: float = 0.0,
 ) -> tuple[int, int]:
@@ -39,7 +39,7 @@ def index_on_ray(
         if is_cluster(to):
             count = _add(inputs, to, chosen, shards, counter, wait)
         else:
-            count = build_cluster(inputs, to, chosen, shards or SHARDS, counter, Workers(gpus=gpus))
+            count = build_cluster(inputs, to, chosen, shards or SHARDS, counter, workers)
     finally:
         if joined:
             engine.leave()

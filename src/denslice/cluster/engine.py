@@ -51,6 +51,14 @@ def connect(address: str | None) -> bool:
     return True
 
 
+def check_room(cpus: float, gpus: float) -> None:
+    """InputError if no machine of the Ray cluster could ever hold a worker of this size: Ray would wait for one."""
+    machines = [node["Resources"] for node in load().nodes() if node["Alive"]]
+    for name, wanted in (("CPU", cpus), ("GPU", gpus)):
+        if wanted and not any(machine.get(name, 0.0) >= wanted for machine in machines):
+            raise InputError(f"no machine of the Ray cluster has {wanted:g} {name}s")
+
+
 def leave() -> None:
     """Leaves the Ray cluster; what was started for this process ends."""
     load().shutdown()

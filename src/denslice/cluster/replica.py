@@ -5,49 +5,48 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
+from denslice.cluster.shard import Shard
 from denslice.records import Doc, Explanation
 from denslice.search.retrieve import Found, QueryVectors, Settings
-from denslice.view import View, Where
+from denslice.view import Where
 
 
 class Replica:
     """Answers for one shard. Each call names the commit it must at least see, and the replica moves on to it."""
 
     def __init__(self, folder: str) -> None:
-        self.folder = Path(folder)
+        self.folder = folder
         self._opening = threading.Lock()
-        self._open: View | None = None
+        self._open: Shard | None = None
 
-    def ready(self) -> int:
-        """Opens the shard and loads the compiled loops; the commit it is at."""
+    def ready(self) -> bool:
+        """Opens the shard and loads the compiled loops; True."""
         from denslice.search import cpu
 
-        del cpu
-        return self._view(0).generation
+        return self._shard(0) is not None and cpu is not None
 
     def find(
         self, generation: int, queries: Sequence[QueryVectors], settings: Settings, where: Where = None
     ) -> list[Found]:
         """This shard's best for each query."""
-        return self._view(generation).find([_own(query) for query in queries], settings, where)
+        return self._shard(generation).find([_own(query) for query in queries], settings, where)
 
     def documents(self, generation: int, ids: Sequence[str]) -> list[Doc | None]:
         """The documents with these ids, None for those that are not here any more."""
-        view = self._view(generation)
-        return [view.get(id) for id in ids]
+        shard = self._shard(generation)
+        return [shard.get(id) for id in ids]
 
     def explain(self, generation: int, query: QueryVectors, whole: QueryVectors, id: str) -> Explanation:
         """Why a document of this shard scores what it does."""
-        return self._view(generation).explain_vectors(_own(query), _own(whole), id)
+        return self._shard(generation).why(_own(query), _own(whole), id)
 
-    def _view(self, generation: int) -> View:
+    def _shard(self, generation: int) -> Shard:
         with self._opening:
-            if self._open is None or self._open.generation < generation:
-                self._open = View(self.folder)
+            self._open = self._open or Shard.open(self.folder)
+            self._open.follow(generation)
             return self._open
 
 

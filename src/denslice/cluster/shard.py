@@ -1,6 +1,6 @@
-"""Shards are changed here: each is an ordinary index whose vocabulary follows the head's.
+"""Head and shards: ordinary indexes that have one slicing and one vocabulary, the head's.
 
-The functions run on workers. Each may be repeated after a failure: what it did before is then done over.
+The functions below the classes run on workers. Each may be repeated after a failure: what it did is then done over.
 """
 
 from __future__ import annotations
@@ -16,10 +16,13 @@ import scipy.sparse as sp
 from denslice.build import Batch, Build
 from denslice.errors import IndexFormatError
 from denslice.index import Index
+from denslice.records import Explanation
+from denslice.search.retrieve import Found, QueryVectors, Settings
 from denslice.store import lock
 from denslice.store import manifest as manifests
 from denslice.store.files import sync_folder
 from denslice.store.snapshot import Snapshot
+from denslice.view import Where
 
 WAIT = 600.0  # seconds for another change of the same shard to end, such as one whose caller is gone
 
@@ -61,6 +64,19 @@ class Shard(Index):
             return build.add_encoded(batches)
 
         return self._commit(work, WAIT)
+
+    def follow(self, generation: int) -> None:
+        """Moves on to the last commit if this one is older than `generation`."""
+        if self._view.generation < generation:
+            self.refresh()
+
+    def find(self, queries: Sequence[QueryVectors], settings: Settings, where: Where = None) -> list[Found]:
+        """This shard's best for each query, whose weights are the collection's."""
+        return self._view.find(queries, settings, where)
+
+    def why(self, query: QueryVectors, whole: QueryVectors, id: str) -> Explanation:
+        """Why a document of this shard scores what it does; `whole` is the query before any slicing."""
+        return self._view.explain_vectors(query, whole, id)
 
 
 def new_shard(head: Path, to: Path, batches: Iterable[Batch]) -> int:
