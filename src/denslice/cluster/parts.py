@@ -91,7 +91,7 @@ def _found(name: str) -> list[tuple[list[str], str | None]]:
     """What is read of a named input: files that go together, and the folder they were found in."""
     if is_dataset(name):
         return [([name], None)]
-    path = Path(name).resolve()
+    path = Path(name).absolute()
     if not is_folder(path):
         return [([str(path)], None)]
     files = [str(file) for file in folder_files(path)]

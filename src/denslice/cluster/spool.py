@@ -110,7 +110,7 @@ def _arrays(batches: Sequence[Batch], shards: int) -> dict[str, Array]:
         "order": order,
         "shard_starts": np.searchsorted(owners[order], np.arange(shards + 1)),
         "row_starts": weights.indptr.astype(np.int64),
-        "row_keys": weights.indices.astype(np.int64),
+        "row_keys": weights.indices.astype(np.int32),
         "row_weights": weights.data,
         "width": np.array([weights.shape[1]]),
         "lengths": np.concatenate(lengths)[order] if lengths else np.zeros(0, np.int64),
