@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
@@ -98,12 +99,13 @@ class Replicas:
         for shard, request in requests.items():
             at = self._choose(shard, turn)
             calls[self._call(shard, at, method, request)] = (shard, at)
-        ready, _ = self._ray.wait(list(calls), num_returns=len(calls), timeout=self.serving.patience)
+        try:
+            return dict(zip(requests, self._get(list(calls), self.serving.patience), strict=True))
+        except (self._ray.exceptions.GetTimeoutError, self._ray.exceptions.RayActorError):
+            ready, _ = self._ray.wait(list(calls), num_returns=len(calls), timeout=0)
         answers = self._answers(ready, calls)
-        if len(answers) < len(requests):
-            late = {call: place for call, place in calls.items() if place[0] not in answers}
-            answers |= self._ask_others(method, requests, late)
-        return answers
+        late = {call: place for call, place in calls.items() if place[0] not in answers}
+        return answers | (self._ask_others(method, requests, late) if late else {})
 
     def close(self) -> None:
         """Ends every replica."""
@@ -162,10 +164,12 @@ class Replicas:
         """The shards' answers; a replica that is gone for good has none. An error that a shard tells is raised."""
         answers: dict[int, Any] = {}
         for call in ready:
-            try:
-                answers[calls[call][0]] = self._ray.get(call)
-            except self._ray.exceptions.RayActorError:
-                continue
-            except self._ray.exceptions.RayTaskError as error:
-                raise (error.cause if isinstance(error.cause, DensliceError) else error) from None
+            with suppress(self._ray.exceptions.RayActorError):
+                answers[calls[call][0]] = self._get(call)
         return answers
+
+    def _get(self, calls: Call | list[Call], timeout: float | None = None) -> Any:
+        try:
+            return self._ray.get(calls, timeout=timeout)
+        except self._ray.exceptions.RayTaskError as error:
+            raise (error.cause if isinstance(error.cause, DensliceError) else error) from None
