@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from denslice import __version__
+from denslice.cluster.plan_command import plan
 from denslice.errors import DensliceError, InputError
 from denslice.reproduce.command import reproduce
 from denslice.train.command import train
@@ -306,6 +307,7 @@ def evaluate(
             write_line(line)
 
 
+app.command()(plan)
 app.command()(train)
 app.command()(reproduce)
 
