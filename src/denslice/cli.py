@@ -21,7 +21,7 @@ from denslice.train.command import train
 
 if TYPE_CHECKING:
     from denslice.index import Index
-    from denslice.printing import Words
+    from denslice.matches import Words
 
 
 class Commands(TyperGroup):
@@ -374,10 +374,9 @@ def _filter(where: str | None) -> Any:
 
 def _words(index: Index) -> Words:
     """How the index makes tokens of a text, to find them in it again."""
-    from denslice.encoders.text import Analyzer
+    from denslice.matches import words_of
 
-    language = index.info()["encoder_options"].get("language")
-    return Analyzer(language).words if language else lambda text: [text]
+    return words_of(index.info())
 
 
 def _failed(line: str, status: int) -> typer.Exit:
