@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 from denslice import __version__
 from denslice.errors import DensliceError, InputError
 from denslice.reproduce.command import reproduce
+from denslice.serve.command import serve
 from denslice.train.command import train
 
 if TYPE_CHECKING:
@@ -294,6 +295,7 @@ def evaluate(
 
 app.command()(train)
 app.command()(reproduce)
+app.command()(serve)
 
 
 # --- the demo
