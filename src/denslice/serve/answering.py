@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from denslice.errors import DensliceError
 from denslice.matches import Words, matches
-from denslice.records import Hit, Ranking, Term
-from denslice.serve.models import FoundDocument, Match, SearchRequest, TermShare, Why
+from denslice.records import Hit, Ranking
+from denslice.serve.models import SearchRequest
 from denslice.serve.searchable import Searchable
 from denslice.stages import stage, timed
 
+FoundDocument = dict[str, Any]  # as models.FoundDocument describes it
 TRIES = 3  # while commits come in between a search and its explanations
 
 
@@ -86,37 +88,28 @@ def _hits(searchable: Searchable, text: str, ranking: Ranking, how: How, words: 
         return [_found(hit, _why(searchable, text, hit, how, words)) for hit in hits]
 
 
-def _found(hit: Hit, why: Why | None = None) -> FoundDocument:
-    return FoundDocument.model_construct(
-        id=hit.id,
-        score=hit.score,
-        lexical=hit.lexical,
-        dense=hit.dense,
-        title=hit.title,
-        text=hit.text,
-        meta=dict(hit.meta),
-        explanation=why,
-    )
+def _found(hit: Hit, why: dict[str, Any] | None = None) -> FoundDocument:
+    return {
+        "id": hit.id,
+        "score": hit.score,
+        "lexical": hit.lexical,
+        "dense": hit.dense,
+        "title": hit.title,
+        "text": hit.text,
+        "meta": hit.meta,
+        "explanation": why,
+    }
 
 
-def _why(searchable: Searchable, text: str, hit: Hit, how: How, words: Words) -> Why:
+def _why(searchable: Searchable, text: str, hit: Hit, how: How, words: Words) -> dict[str, Any]:
     told = searchable.explain(text, hit.id, lam=how.lam, mode=how.mode)
     tokens = {term.token for term in (*told.terms, *told.lost)}
     fields = (("title", hit.title), ("text", hit.text))
-    spans = [
-        Match.model_construct(field=name, **span._asdict())
-        for name, of in fields
-        for span in matches(of, tokens, words)
-    ]
-    return Why.model_construct(
-        score=told.score,
-        lexical=told.lexical,
-        dense=told.dense,
-        terms=_shares(told.terms),
-        lost=_shares(told.lost),
-        matches=spans,
-    )
-
-
-def _shares(terms: Sequence[Term]) -> list[TermShare]:
-    return [TermShare.model_construct(**asdict(term)) for term in terms]
+    return {
+        "score": told.score,
+        "lexical": told.lexical,
+        "dense": told.dense,
+        "terms": [asdict(term) for term in told.terms],
+        "lost": [asdict(term) for term in told.lost],
+        "matches": [{"field": name, **span._asdict()} for name, of in fields for span in matches(of, tokens, words)],
+    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -39,11 +40,12 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Reads on; a head must come to an end."""
-        super().data_received(data)
-        if self._head_timer:
-            self._head_bytes += len(data)
+        if self._head_timer or self._idle:
+            head, _, _ = data.partition(b"\r\n\r\n")
+            self._head_bytes += len(head)
             if self._head_bytes > LARGEST_HEAD:
-                self._refuse("431 Request Header Fields Too Large")
+                return self._refuse("431 Request Header Fields Too Large")
+        super().data_received(data)
 
     def on_message_begin(self) -> None:
         """A head begins."""
@@ -53,6 +55,7 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """A head is there."""
         self._head_timer.cancel()
+        self._head_bytes = 0
         super().on_headers_complete()
         if self._ending and self.cycle is not None:
             self.cycle.keep_alive = False
@@ -76,17 +79,20 @@ class Connection(HttpToolsProtocol):
     def shutdown(self) -> None:
         """Ends after the request under way; a connection that looks idle waits a moment for one that is on its way."""
         self._ending = True
-        if self.cycle is None or self.cycle.response_complete:
+        if self._idle:
             self.loop.call_later(LINGER, self._end)
         else:
             super().shutdown()
+
+    @property
+    def _idle(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
 
     def _end(self) -> None:
         if not self.transport.is_closing():
             super().shutdown()
 
     def _await_head(self) -> None:
-        self._head_bytes = 0
         self._head_timer.set(self.limits.header_timeout, self._refuse, "408 Request Timeout")
 
     def _refuse(self, status: str) -> None:
@@ -101,6 +107,9 @@ class Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Takes the signals while it runs; a second one does not wait for what is under way."""
+        if threading.current_thread() is not threading.main_thread():  # where nobody can take signals
+            yield
+            return
         loop = asyncio.get_running_loop()
         for one in SIGNALS:
             loop.add_signal_handler(one, self._stop)

@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
+from denslice.encoders.text import well_formed
+
+DEEPEST = 64  # levels of a document's metadata
+
+
+def _text(given: str) -> str:
+    if well_formed(given) != given:
+        raise ValueError("holds half of a surrogate pair, which is not text")
+    return given
+
+
+Text = Annotated[str, AfterValidator(_text)]
 Number = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
-Id = Annotated[str, Field(min_length=1, max_length=1_000)]
+Id = Annotated[Text, Field(min_length=1, max_length=1_000)]
 
 
 class Asked(BaseModel):
@@ -19,8 +32,12 @@ class Asked(BaseModel):
 class SearchRequest(Asked):
     """One query or many, and how to search for them."""
 
-    query: str | None = Field(None, description="What to look for; or give `queries`.")
-    queries: list[str] | None = Field(None, description="Many queries at once, searched alike.", min_length=1)
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["query"]}, {"required": ["queries"]}]})
+
+    query: Text | SkipJsonSchema[None] = Field(None, description="What to look for; or give `queries`.")
+    queries: Annotated[list[Text], Field(min_length=1)] | SkipJsonSchema[None] = Field(
+        None, description="Many queries at once, searched alike."
+    )
     k: int = Field(10, ge=1, description="How many documents for each query.")
     mode: Literal["lexical", "dense", "hybrid"] | None = Field(
         None, description="Hybrid if left out, or lexical where the index has no dense vectors."
@@ -120,8 +137,17 @@ class NewDocument(BaseModel):
     model_config = ConfigDict(extra="allow", strict=True)
 
     id: Id
-    title: str = ""
-    text: str = ""
+    title: Text = ""
+    text: Text = ""
+
+    @model_validator(mode="after")
+    def _not_too_deep(self) -> NewDocument:
+        level: list[Any] = [self.model_extra]
+        for _ in range(DEEPEST):
+            level = [inner for one in level for inner in _inside(one)]
+        if level:
+            raise ValueError(f"metadata is nested deeper than {DEEPEST} levels")
+        return self
 
 
 class WriteRequest(Asked):
@@ -175,3 +201,10 @@ class Refused(BaseModel):
     """Every answer that says no."""
 
     error: Fault
+
+
+def _inside(value: Any) -> list[Any]:
+    """What a JSON value holds."""
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list) else []

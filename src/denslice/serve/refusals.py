@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -48,11 +48,12 @@ def response(refusal: Refusal) -> JSONResponse:
     )
 
 
-def answer_errors(app: FastAPI) -> None:
-    """Has the app answer every error in that one shape."""
+def answer_errors(app: FastAPI, count: Callable[[str], None]) -> None:
+    """Has the app answer every error in that one shape; `count` hears each refusal's code."""
 
     @app.exception_handler(Refusal)
     async def _refused(request: Request, error: Refusal) -> JSONResponse:
+        count(error.code)
         return response(error)
 
     @app.exception_handler(RequestValidationError)

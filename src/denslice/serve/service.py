@@ -18,7 +18,7 @@ from denslice.search.filter import Condition, Every, Filter, Not, Some, parse
 from denslice.serve.answering import Answer, How, answers
 from denslice.serve.batching import Batcher
 from denslice.serve.metrics import Metrics
-from denslice.serve.models import About, NewDocument, Result, SearchRequest, SearchResponse
+from denslice.serve.models import About, NewDocument, SearchRequest
 from denslice.serve.refusals import Refusal, busy
 from denslice.serve.searchable import Searchable
 from denslice.serve.settings import Limits
@@ -62,19 +62,21 @@ class Service:
 
     # --- reading
 
-    async def search(self, asked: SearchRequest) -> SearchResponse:
-        """A result for each query of a request."""
+    async def search(self, asked: SearchRequest) -> dict[str, Any]:
+        """A result for each query of a request, as models.SearchResponse describes it."""
         texts = asked.texts()
         self._check(asked, texts)
         try:
             found, waited = await self._batcher.search(texts, How.of(asked))
         except InputError as error:
             raise self._refusal(error) from error
-        results = [Result.model_construct(query=q, hits=one.hits) for q, one in zip(texts, found, strict=True)]
-        took, first = _milliseconds(found[0], waited), found[0]
-        return SearchResponse.model_construct(
-            results=results, generation=first.generation, took_ms=took, batch=first.batch
-        )
+        first = found[0]
+        return {
+            "results": [{"query": text, "hits": one.hits} for text, one in zip(texts, found, strict=True)],
+            "generation": first.generation,
+            "took_ms": _milliseconds(first, waited),
+            "batch": first.batch,
+        }
 
     async def document(self, id: str) -> Doc:
         """The document with this id."""
