@@ -9,7 +9,7 @@ const OPERATORS = { eq: "is", ne: "is not", gte: "≥", lte: "≤", gt: ">", lt:
 const at = (id) => document.getElementById(id);
 const form = at("search"), query = at("query"), lam = at("lam"), theta = at("theta"), results = at("results");
 const modes = [...form.elements.mode];
-let about = null, k = PAGE, asking = null, timer = 0;
+let about = null, early = false, k = PAGE, asking = null, timer = 0;
 
 // --- asking
 
@@ -155,9 +155,10 @@ function remember() {
   document.title = text ? `${text} – denslice` : "denslice";
 }
 
-function recall() {
+// What is typed while the page still starts is kept.
+function recall(typed = "") {
   const state = new URLSearchParams(location.search);
-  query.value = state.get("q") ?? "";
+  query.value = state.get("q") ?? typed;
   const mode = modes.find((one) => one.value === state.get("mode") && !one.disabled);
   (mode ?? modes.find((one) => one.value === startMode())).checked = true;
   lam.value = state.get("lam") ?? about.lam;
@@ -171,7 +172,8 @@ function recall() {
       if (field && operator in OPERATORS) addFilter(String(field), String(value), operator);
     } catch { /* an address somebody typed */ }
   }
-  search();
+  if (state.has("q") || early) search(); else clear();
+  early = false;
 }
 
 function startMode() {
@@ -181,12 +183,17 @@ function startMode() {
 // --- listening
 
 function again() {
+  if (!about) return;
   labels();
   clearTimeout(timer);
   timer = setTimeout(search, PAUSE);
 }
 
-form.addEventListener("submit", (event) => { event.preventDefault(); k = PAGE; search(); });
+form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  k = PAGE;
+  if (about) search(); else early = true;
+});
 for (const one of [...modes, lam, theta]) one.addEventListener("input", again);
 at("add-filter").addEventListener("click", () => addFilter());
 at("more").addEventListener("click", () => { k += PAGE; search(); });
@@ -195,7 +202,7 @@ at("key-form").addEventListener("submit", (event) => {
   sessionStorage.setItem("key", at("key").value);
   start();
 });
-addEventListener("popstate", recall);
+addEventListener("popstate", () => recall());
 addEventListener("keydown", (event) => {
   const typing = event.target.closest("input:not([type=range], [type=radio]), select");
   if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey) {
@@ -237,7 +244,7 @@ async function start() {
   lam.step = about.lam >= 10 ? 0.5 : 0.05;
   if (matchMedia("(max-width: 40rem)").matches) at("settings").open = false;
   suggest([]);
-  recall();
+  recall(query.value);
 }
 
 start();
