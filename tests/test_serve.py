@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -252,9 +253,9 @@ def test_bad_documents_are_refused_and_nothing_is_written(writable: tuple[Live, 
     for documents in ([], [{"text": "no id"}], [{"id": 1}], [{"id": "a"}] * 4, [{"id": "a\u0000"}], [{"id": " "}]):
         answer = running.ask("/documents", {"documents": documents}, **AUTHORIZED)
         assert answer.status == 422, documents
-    for fields in ({"text": 1}, {"metadata": "not an object"}, {"year": 2**70}):
-        answer = running.ask("/documents", {"documents": [{"id": "a", **fields}]}, **AUTHORIZED)
-        assert answer.status == 422, fields
+    for wrong in ({"text": 1}, {"metadata": "not an object"}, {"year": 2**70}):
+        answer = running.ask("/documents", {"documents": [{"id": "a", **wrong}]}, **AUTHORIZED)
+        assert answer.status == 422, wrong
     assert Index.open(folder).generation == before
 
 
@@ -389,3 +390,13 @@ def test_limits_must_make_sense() -> None:
     for wrong in ({"max_k": 0}, {"timeout": float("nan")}, {"max_queries": 10, "max_waiting": 5}):
         with pytest.raises(InputError):
             Limits(**wrong)  # type: ignore[arg-type]
+
+
+def test_the_documentation_tells_every_limit_and_its_default() -> None:
+    page = Path(__file__).parents[1].joinpath("docs", "serving.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1:3] for line in page.split("<!-- limits -->")[1].splitlines() if line.startswith("| `")]
+    told: dict[str, float] = {}
+    for names, defaults in rows:
+        numbers = [float(word.rstrip(",")) for word in defaults.split() if word.rstrip(",").isdigit()]
+        told |= dict(zip((name.strip(" `") for name in names.split(",")), numbers, strict=True))
+    assert told == {field.name: getattr(Limits(), field.name) for field in fields(Limits)}

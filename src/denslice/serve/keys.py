@@ -1,4 +1,4 @@
-"""The API key: who gave it, and who has to."""
+"""The API key: who gave it, and who has to. What FastAPI calls here is async, or it would take a thread each time."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def may_write(access: Access, authorization: str) -> bool:
     return access.writable and scheme.lower() == "bearer" and _is_key(access, key.strip())
 
 
-def reading(request: Request, given: Bearer) -> None:
+async def reading(request: Request, given: Bearer) -> None:
     """Refuses whoever may not read."""
     access: Access = request.app.state.access
     if access.key_for_reads:
         _check(access, given)
 
 
-def writing(request: Request, given: Bearer) -> None:
+async def writing(request: Request, given: Bearer) -> None:
     """Refuses whoever may not write."""
     access: Access = request.app.state.access
     if not access.writable:

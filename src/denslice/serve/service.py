@@ -36,7 +36,7 @@ class Service:
     def __init__(self, searchable: Searchable, limits: Limits, metrics: Metrics, writable: bool = False) -> None:
         self._searchable, self._limits, self._metrics, self._writable = searchable, limits, metrics, writable
         self.ready = False
-        self._info = searchable.info()
+        self._show()
         if self._info["encoder"] == "vectors":
             raise InputError("this index holds ready vectors, and a server is asked with texts: search it from Python")
         self._words = words_of(self._info)
@@ -49,7 +49,6 @@ class Service:
         self._writer = ThreadPoolExecutor(1, "denslice-write")
         self._batcher = Batcher(self._answers, self._limits, self._metrics)
         self._batcher.start()
-        self._show()
         self._tasks = [asyncio.create_task(self._warm_up()), asyncio.create_task(self._follow())]
 
     async def stop(self) -> None:
@@ -96,7 +95,7 @@ class Service:
             **told,
             encoder=encoder,
             filterable=fields,
-            lam=self._searchable.lam,
+            lam=self._lam,
             writable=self._writable,
             limits={name: most for name, most in asdict(self._limits).items() if name.startswith("max_")},
         )
@@ -204,8 +203,8 @@ class Service:
                 log.error("goes on with generation %d: %s", self._searchable.generation, error)
 
     def _show(self) -> None:
-        """Notes which commit is shown."""
-        self._info = self._searchable.info()
+        """Notes which commit is shown, and has its encoder loaded before a query waits for it."""
+        self._info, self._lam = self._searchable.info(), self._searchable.lam
         self._metrics.shown(self._info["generation"], self._info["documents"])
 
 

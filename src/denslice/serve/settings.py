@@ -6,6 +6,7 @@ import ipaddress
 import math
 import socket
 from dataclasses import dataclass, fields
+from functools import cached_property
 
 from denslice.errors import InputError
 
@@ -63,7 +64,7 @@ class Access:
             told = "give --api-key, or --open if everyone who can reach it may read"
             raise InputError(f"{self.host} can be reached from other machines: {told}")
 
-    @property
+    @cached_property
     def loopback(self) -> bool:
         """Whether only this machine can reach the server."""
         return all(ipaddress.ip_address(address).is_loopback for address in addresses(self.host))
