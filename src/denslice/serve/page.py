@@ -21,7 +21,7 @@ def page_routes() -> APIRouter:
     """`/` and the files it names."""
     router = APIRouter(include_in_schema=False)
     for name, kind in TYPES.items():
-        content = (files("denslice.serve") / "page" / name).read_bytes()
+        content = (files("denslice.serve") / "web" / name).read_bytes()
         address = "/" if name == "page.html" else f"/{name}"
         router.add_api_route(address, _sending(content, kind), methods=["GET", "HEAD"])
     return router
