@@ -11,11 +11,12 @@ from denslice.errors import DensliceError
 from denslice.matches import Words, matches
 from denslice.records import Hit, Ranking
 from denslice.serve.models import SearchRequest
+from denslice.serve.refusals import busy
 from denslice.serve.searchable import Searchable
 from denslice.stages import stage, timed
 
 FoundDocument = dict[str, Any]  # as models.FoundDocument describes it
-TRIES = 3  # while commits come in between a search and its explanations
+TRIES = 5  # while commits come in between a search and its explanations
 
 
 @dataclass(frozen=True)
@@ -52,18 +53,18 @@ class Answer:
 
 def answers(searchable: Searchable, texts: Sequence[str], how: How, words: Words) -> list[Answer]:
     """An answer for each text. Search and explanations are of one commit: where a new one came between, once more."""
-    for attempt in range(TRIES):
-        generation, last = searchable.generation, attempt == TRIES - 1
+    for _ in range(TRIES):
+        generation = searchable.generation
         try:
             with timed() as seconds:
                 found = [_hits(searchable, *one, how, words) for one in _searched(searchable, texts, how)]
         except DensliceError:
-            if last or searchable.generation == generation:
+            if searchable.generation == generation:
                 raise
             continue
-        if last or not how.explain or searchable.generation == generation:
-            break
-    return [Answer(hits, generation, len(texts), seconds) for hits in found]
+        if not how.explain or searchable.generation == generation:
+            return [Answer(hits, generation, len(texts), seconds) for hits in found]
+    raise busy("the index changes faster than results can be explained")
 
 
 def _searched(searchable: Searchable, texts: Sequence[str], how: How) -> list[tuple[str, Ranking]]:

@@ -123,11 +123,14 @@ class Service:
         with self._writes.one():
             loop = asyncio.get_running_loop()
             try:
-                done = await loop.run_in_executor(self._writer, partial(change, given, wait=LOCK_WAIT))
+                return await loop.run_in_executor(self._writer, self._changed, partial(change, given, wait=LOCK_WAIT))
             except LockedError as error:
                 raise busy("another process is writing to the index") from error
             except InputError as error:
                 raise self._refusal(error) from error
+
+    def _changed(self, change: Callable[[], int]) -> int:
+        done = change()
         self._show()
         return done
 
