@@ -8,7 +8,6 @@ python benchmarks/rates.py
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np

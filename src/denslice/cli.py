@@ -18,11 +18,12 @@ from denslice import __version__
 from denslice.cluster.plan_command import plan
 from denslice.errors import DensliceError, InputError
 from denslice.reproduce.command import reproduce
+from denslice.serve.command import serve
 from denslice.train.command import train
 
 if TYPE_CHECKING:
     from denslice.index import Index
-    from denslice.printing import Words
+    from denslice.matches import Words
 
 
 class Commands(TyperGroup):
@@ -310,6 +311,7 @@ def evaluate(
 app.command()(plan)
 app.command()(train)
 app.command()(reproduce)
+app.command()(serve)
 
 
 # --- the demo
@@ -394,10 +396,9 @@ def _filter(where: str | None) -> Any:
 
 def _words(index: Index) -> Words:
     """How the index makes tokens of a text, to find them in it again."""
-    from denslice.encoders.text import Analyzer
+    from denslice.matches import words_of
 
-    language = index.info()["encoder_options"].get("language")
-    return Analyzer(language).words if language else lambda text: [text]
+    return words_of(index.info())
 
 
 def _failed(line: str, status: int) -> typer.Exit:

@@ -85,6 +85,16 @@ class Index:
         """The index's folder."""
         return self._view.snapshot.folder
 
+    @property
+    def generation(self) -> int:
+        """The number of the commit that is shown."""
+        return self._view.generation
+
+    @property
+    def lam(self) -> float:
+        """λ, the weight of the dense score, where a search gives none: the encoder's own."""
+        return self._view.encoder.lam
+
     def __len__(self) -> int:
         return self._view.statistics.docs
 
@@ -204,8 +214,8 @@ class Index:
 
     def explain(self, text: str | Query, id: str, *, lam: float | None = None, mode: str | None = None) -> Explanation:
         """Why the document with this id scores what it does for a text."""
-        query = text if isinstance(text, Query) else Query("", text)
-        return self._view.explain(self._view.encode([query]), id, Settings(1, mode=mode, lam=lam))
+        view, query = self._view, text if isinstance(text, Query) else Query("", text)
+        return view.explain(view.encode_again(query), id, Settings(1, mode=mode, lam=lam))
 
     def explain_vectors(
         self,

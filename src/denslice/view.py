@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,10 +23,12 @@ from denslice.search import retrieve
 from denslice.search.explain import explain
 from denslice.search.filter import parse, passing
 from denslice.search.retrieve import NO_MASK, Found, Mask, QueryVectors, Settings
+from denslice.stages import stage
 from denslice.store.snapshot import Snapshot
 from denslice.vectors import Encoded, Floats, Ints, dense_rows, lexical_csr
 
 BATCH = 256  # queries searched, or documents fetched, at a time
+REMEMBERED = 64  # queries whose vectors are kept for the next explanation
 Where = Mapping[str, Any] | None
 
 
@@ -70,7 +72,9 @@ class View:
         """The best documents for each query, in the queries' order."""
         queries = iter(queries)
         while batch := list(islice(queries, BATCH)):
-            yield from self.rank_encoded([query.id for query in batch], self.encode(batch), settings, where)
+            with stage("encode"):
+                encoded = self.encode(batch)
+            yield from self.rank_encoded([query.id for query in batch], encoded, settings, where)
 
     def rank_encoded(
         self, ids: Sequence[str], encoded: Encoded, settings: Settings, where: Where = None
@@ -115,6 +119,17 @@ class View:
             raise InputError("this index holds ready vectors: a query must be a vector too, not a text")
         return self.encoder.encode_queries([query.vector for query in queries])
 
+    def encode_again(self, query: Query) -> Encoded:
+        """The query's vectors, kept for a while: it is often explained for one document after the other."""
+        if self.encoder.reads == "text" and isinstance(query.text, str):
+            return self._encode_text(query.text)
+        return self.encode([query])
+
+    @cached_property
+    def _encode_text(self) -> Callable[[str], Encoded]:
+        encode = self.encoder.encode_queries  # not self: a view that is let go of shall be gone at once
+        return lru_cache(REMEMBERED)(lambda text: encode([text]))
+
     def ready(self, weights: object, dense: object = None) -> Encoded:
         """One ready query vector, checked."""
         row = lexical_csr(weights, self.columns())
@@ -154,12 +169,14 @@ class View:
 
     def find(self, queries: Sequence[QueryVectors], settings: Settings, where: Where = None) -> list[Found]:
         """What is found for each query, on all cores."""
-        masks = self._masks(where)
-        search = partial(retrieve.search, self.snapshot.segments, settings=settings, masks=masks)
-        if len(queries) == 1:
-            return [search(queries[0])]
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            return list(pool.map(search, queries))
+        with stage("filter"):
+            masks = self._masks(where)
+        with stage("search"):
+            search = partial(retrieve.search, self.snapshot.segments, settings=settings, masks=masks)
+            if len(queries) == 1:
+                return [search(queries[0])]
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                return list(pool.map(search, queries))
 
     def query_vectors(self, encoded: Encoded, settings: Settings, sliced: bool = True) -> list[QueryVectors]:
         """Each query as search takes it, with the parts its mode asks for and λ in its dense vector."""
@@ -207,7 +224,8 @@ class View:
     def _documents(self, found: Found) -> list[Doc]:
         """The documents found, in their order."""
         docs: dict[tuple[int, int], Doc] = {}
-        for at in np.unique(found.segments).tolist():
-            rows = found.rows[found.segments == at].tolist()
-            docs |= {(at, row): doc for row, doc in self.snapshot.segments[at].documents.fetch(rows).items()}
+        with stage("documents"):
+            for at in np.unique(found.segments).tolist():
+                rows = found.rows[found.segments == at].tolist()
+                docs |= {(at, row): doc for row, doc in self.snapshot.segments[at].documents.fetch(rows).items()}
         return [docs[place] for place in zip(found.segments.tolist(), found.rows.tolist(), strict=True)]

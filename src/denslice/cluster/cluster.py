@@ -103,7 +103,8 @@ class Cluster(Index):
         """Moves on to the shards' last commits, whoever made them; whether there were newer ones."""
         view = ClusterView(self._layout, self._replicas, self._view.complete, self._view)
         newer = view.generation != self._view.generation
-        self._view = view
+        if newer:
+            self._view = view
         return newer
 
     def verify(self) -> None:

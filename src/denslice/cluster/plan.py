@@ -111,8 +111,8 @@ def plan(need: Need) -> Plan:
 
 
 def kept_weights(weights: float, slices: int) -> float:
-    """How many weights a random slicing keeps on average: one for each slice that is not empty. Learned ones keep more."""
-    return slices * (1 - (1 - 1 / slices) ** weights)
+    """How many weights a random slicing keeps on average, one in each slice that has any; a learned one keeps more."""
+    return float(slices * (1 - (1 - 1 / slices) ** weights))
 
 
 def lines(plan: Plan) -> Iterator[str]:
@@ -178,7 +178,8 @@ def _fleet(need: Need, of: Processor, kept: float, hot: float) -> Fleet:
     machines = max(1, math.ceil(max(by_memory, by_latency, by_throughput)))
     shards = max(shards, machines // need.replicas)
     latency, most = work / shards + ray, machines * of.units * BUSY / (work / 1000)
-    encode = need.docs / rates()[of.encode]["value"] / (machines * of.units)
+    rate = rates()[of.encode]["value"]
+    encode = need.docs / rate / (machines * of.units)
     each = f"{of.units} × {of.unit}, {of.memory:g} GB, {FULL:.0%} full, {BUSY:.0%} busy"
     needs = f"memory {by_memory:.1f}, latency {by_latency:.1f}, {need.queries:g} a second {by_throughput:.1f}"
     steps = (

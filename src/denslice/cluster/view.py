@@ -71,8 +71,8 @@ class ClusterView(View):
 
     @property
     def generation(self) -> int:
-        """Grows with every commit of a shard."""
-        return sum(shard.manifest.generation for shard in self.shards)
+        """Grows with every commit of a shard, or of the head."""
+        return sum(one.manifest.generation for one in (self.snapshot, *self.shards))
 
     def find(self, queries: Sequence[QueryVectors], settings: Settings, where: Where = None) -> list[Found]:
         """What all shards find for each query. Each shard gets all of them in one call."""
