@@ -12,6 +12,7 @@ from typing import Any
 
 import living
 import msmarco
+import scaling_page
 import search_cpu
 import serve_load
 from journal import RESULTS, ROOT
@@ -32,6 +33,7 @@ def main() -> None:
     refresh(ROOT / "docs" / "benchmarks.md", {"search": measured("search_cpu", search_cpu.table)})
     refresh(ROOT / "docs" / "mini.md", {"quality": quality(), "speed": mini_speed(), "tries": tries()})
     refresh(ROOT / "docs" / "serving.md", {"load": load()})
+    refresh(ROOT / "docs" / "scaling.md", scaling_page.tables())
     refresh(REPRODUCTION.with_suffix(".md"), reproduced() | {"msmarco": msmarco.table()})
 
 

@@ -82,8 +82,11 @@ def _gpu() -> dict[str, Any]:
 
 
 def _ray(lines: dict[str, int] | None) -> dict[str, Any]:
-    told, source = line("cluster", lines)
-    return {"ray_ms": _rate(told["figures"]["cost"]["ray_adds_ms"], "ms that Ray adds to a query", source)}
+    told, source = line("ray_calls", lines)
+    return {
+        "ray_ms": _rate(max(told["figures"]["fixed_ms"], 0.0), "ms that Ray adds to a query", source),
+        "ray_ms_a_shard": _rate(told["figures"]["ms_a_shard"], "ms that Ray adds for each shard", source),
+    }
 
 
 def _encoding(lines: dict[str, int] | None) -> dict[str, Any]:

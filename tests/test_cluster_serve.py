@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from serving import KEY, Live
-from three_nodes import Unseen, questions, three_nodes, write_texts
 
 import denslice as ds
 from denslice.cluster.building import build_cluster
 from denslice.corpus import read_docs
+from serving import KEY, Live
+from three_nodes import Unseen, questions, three_nodes, write_texts
 
 ASKED = questions(20)
 
@@ -32,7 +32,9 @@ def test_a_cluster_is_served_searched_changed_and_outlives_a_node(tmp_path: Path
         with _serving(folder, "--ray", nodes.address, "--replicas", "2", "--writable", "--api-key", KEY) as live:
             _asked(live, whole)
             told = live.ask("/search", {"queries": ASKED, "k": 5, "explain": True}).json()
-            assert told["results"][0]["hits"][0]["explanation"]["score"] == pytest.approx(whole.search(ASKED[0])[0].score)
+            assert told["results"][0]["hits"][0]["explanation"]["score"] == pytest.approx(
+                whole.search(ASKED[0])[0].score
+            )
             new = {"documents": [{"id": "new", "text": "a quetzalcoatlus over badden"}]}
             written = live.ask("/documents", new, "POST", authorization=f"Bearer {KEY}")
             assert (written.status, written.json()["documents"]) == (200, 1)

@@ -19,6 +19,8 @@ from denslice.errors import DensliceError, InputError
 AT_ONCE = 4  # calls a replica works on side by side
 POLL = 0.5  # seconds
 OPENING = 60.0  # seconds that replicas are given to start, at least
+Request = tuple[int, bytes]  # the commit that must at least be seen, and the question, packed
+Requests = Mapping[int, Request]  # by shard
 Call = Any  # Ray's reference to a result that will come
 Calls = dict[Call, tuple[int, int]]  # the shard and the replica that each call is for
 
@@ -92,20 +94,20 @@ class Replicas:
         done, _ = self._ray.wait(list(calls), num_returns=len(calls), timeout=allowed)
         return sorted(set(range(self.layout.shards)) - {calls[call] for call in done})
 
-    def ask(self, method: str, requests: Mapping[int, tuple[Any, ...]]) -> dict[int, Any]:
+    def ask(self, requests: Requests) -> dict[int, bytes]:
         """The answer of each shard to what it is asked; shards that gave none are not in it."""
         turn = next(self._turn)
         calls: Calls = {}
         for shard, request in requests.items():
             at = self._choose(shard, turn)
-            calls[self._call(shard, at, method, request)] = (shard, at)
+            calls[self._call(shard, at, request)] = (shard, at)
         try:
             return dict(zip(requests, self._get(list(calls), self.serving.patience), strict=True))
         except (self._ray.exceptions.GetTimeoutError, self._ray.exceptions.RayActorError):
             ready, _ = self._ray.wait(list(calls), num_returns=len(calls), timeout=0)
         answers = self._answers(ready, calls)
         late = {call: place for call, place in calls.items() if place[0] not in answers}
-        return answers | (self._ask_others(method, requests, late) if late else {})
+        return answers | (self._ask_others(requests, late) if late else {})
 
     def close(self) -> None:
         """Ends every replica."""
@@ -127,14 +129,14 @@ class Replicas:
                 del self._late[shard, at]
             return (shard, at) in self._late
 
-    def _ask_others(self, method: str, requests: Mapping[int, tuple[Any, ...]], calls: Calls) -> dict[int, Any]:
+    def _ask_others(self, requests: Requests, calls: Calls) -> dict[int, bytes]:
         """The answers of shards whose first replica is late: whoever answers first, of all their replicas."""
         deadlines = {shard: self._deadline(shard) for shard, _ in calls.values()}
         self._remember(calls)
         others = [(shard, at) for shard in deadlines for at in range(self.serving.replicas)]
         others = [place for place in others if place not in set(calls.values())]
-        calls = calls | {self._call(*place, method, requests[place[0]]): place for place in others}
-        answers: dict[int, Any] = {}
+        calls = calls | {self._call(*place, requests[place[0]]): place for place in others}
+        answers: dict[int, bytes] = {}
         while waiting := [
             call for call, (shard, _) in calls.items() if shard not in answers and time.monotonic() < deadlines[shard]
         ]:
@@ -157,12 +159,12 @@ class Replicas:
             since = [self._late.get((shard, at), (None, now))[1] for at in range(self.serving.replicas)]
         return max(max(since) + self.serving.wait, now + self.serving.patience)
 
-    def _call(self, shard: int, at: int, method: str, request: tuple[Any, ...]) -> Call:
-        return getattr(self._actors[shard][at], method).remote(*request)
+    def _call(self, shard: int, at: int, request: Request) -> Call:
+        return self._actors[shard][at].answer.remote(*request)
 
-    def _answers(self, ready: Sequence[Call], calls: Calls) -> dict[int, Any]:
+    def _answers(self, ready: Sequence[Call], calls: Calls) -> dict[int, bytes]:
         """The shards' answers; a replica that is gone for good has none. An error that a shard tells is raised."""
-        answers: dict[int, Any] = {}
+        answers: dict[int, bytes] = {}
         for call in ready:
             with suppress(self._ray.exceptions.RayActorError):
                 answers[calls[call][0]] = self._get(call)

@@ -167,33 +167,48 @@ def _gpu(need: Need, kept: float) -> Fleet:
 
 def _fleet(need: Need, of: Processor, kept: float, hot: float) -> Fleet:
     """Machines for the memory, the latency and the throughput that are asked for: whichever needs most."""
-    ray = rates()["ray_ms"]["value"]
     hot += HALF * need.dense if need.scan_dense else 0
     work, told = _work(need, of, kept)
     memory = need.docs * hot * need.replicas
     by_memory = memory / (of.memory * 1e9 * FULL)
-    shards = max(1, math.ceil(work / max(need.latency - ray, 1e-9)))
-    by_latency = shards * need.replicas / of.units
+    fewest = _fewest_shards(work, need.latency)
+    by_latency = fewest * need.replicas / of.units
     by_throughput = need.queries * work / 1000 / BUSY / of.units
     machines = max(1, math.ceil(max(by_memory, by_latency, by_throughput)))
-    shards = max(shards, machines // need.replicas)
-    latency, most = work / shards + ray, machines * of.units * BUSY / (work / 1000)
+    shards = max(fewest, machines // need.replicas)
+    fixed, each = rates()["ray_ms"]["value"], rates()["ray_ms_a_shard"]["value"]
+    latency, most = work / shards + fixed + each * shards, machines * of.units * BUSY / (work / 1000)
     rate = rates()[of.encode]["value"]
     encode = need.docs / rate / (machines * of.units)
-    each = f"{of.units} × {of.unit}, {of.memory:g} GB, {FULL:.0%} full, {BUSY:.0%} busy"
+    has = f"{of.units} cores and " if of.units > 1 else ""
     needs = f"memory {by_memory:.1f}, latency {by_latency:.1f}, {need.queries:g} a second {by_throughput:.1f}"
+    quick = f"enough for {need.latency:g} ms" if latency <= need.latency else "as quick as one driver can be"
     steps = (
         Step("read by searches", _size(memory), f"{need.docs:,.0f} × {hot:.0f} bytes × {need.replicas} replicas"),
         Step(f"{of.unit} time a query", _seconds(work), told),
-        Step("shards", f"{shards:,}", f"{_seconds(work)} / ({need.latency:g} − {ray:.1f} ms), or a machine each"),
-        Step("machines" if of.units > 1 else "GPUs", f"{machines:,}", f"most of: {needs}; each {each}"),
-        Step("latency", _seconds(latency), f"{_seconds(work)} / {shards:,} + {ray:.1f} ms for Ray"),
-        Step("queries a second", f"{most:,.1f}", f"{machines:,} × {of.units} × {BUSY} / {_seconds(work)}"),
+        Step("shards", f"{shards:,}", f"{quick}, and at least one a machine and replica"),
         Step(
-            "encoding", _days(encode), f"{need.docs:,.0f} / {rates()[of.encode]['value']:,.0f} a second / all of them"
+            "machines" if of.units > 1 else "GPUs",
+            f"{machines:,}",
+            f"the most of {needs}; each has {has}{of.memory:g} GB, {FULL:.0%} full, {BUSY:.0%} busy",
         ),
+        Step(
+            "latency", _seconds(latency), f"{_seconds(work)} / {shards:,} + {fixed:.1f} ms + {shards:,} × {each:.2g} ms"
+        ),
+        Step("queries a second", f"{most:,.1f}", f"{machines:,} × {of.units} × {BUSY} / {_seconds(work)}"),
+        Step("encoding", _days(encode), f"{need.docs:,.0f} / {rate:,.0f} a second / ({machines:,} × {of.units})"),
     )
     return Fleet(of.device, machines, shards, latency, most, memory, steps)
+
+
+def _fewest_shards(work: float, latency: float) -> int:
+    """The fewest n with work / n + Ray's time for n shards within the latency; where no n is, the quickest n."""
+    fixed, each = rates()["ray_ms"]["value"], rates()["ray_ms_a_shard"]["value"]
+    left = latency - fixed
+    root = left**2 - 4 * each * work
+    if left <= 0 or root < 0:
+        return max(1, round(math.sqrt(work / each)))
+    return max(1, math.ceil((left - math.sqrt(root)) / (2 * each)))
 
 
 def _work(need: Need, of: Processor, kept: float) -> tuple[float, str]:

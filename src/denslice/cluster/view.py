@@ -11,6 +11,7 @@ import numpy as np
 from denslice.cluster.asking import Replicas
 from denslice.cluster.layout import Layout
 from denslice.cluster.merging import Merged, merge
+from denslice.cluster.replica import Documents, Explain, Find, Question, packed, unpacked
 from denslice.errors import MissingShardsError
 from denslice.records import Doc, Explanation, Ranking
 from denslice.search.retrieve import Found, QueryVectors, Settings
@@ -76,7 +77,7 @@ class ClusterView(View):
 
     def find(self, queries: Sequence[QueryVectors], settings: Settings, where: Where = None) -> list[Found]:
         """What all shards find for each query. Each shard gets all of them in one call."""
-        answers = self._ask("find", dict.fromkeys(range(self.layout.shards), (queries, settings, where)))
+        answers = self._ask(dict.fromkeys(range(self.layout.shards), packed(Find(queries, settings, where))))
         missing = self._missing(answers)
         if missing and (self.complete or not answers):
             raise MissingShardsError(missing)
@@ -85,7 +86,7 @@ class ClusterView(View):
 
     def explain_vectors(self, query: QueryVectors, whole: QueryVectors, id: str) -> Explanation:
         """Why a document scores what it does, as its shard tells."""
-        found: Explanation = self._of_owner("explain", self.layout.owner(id), (query, whole, id))
+        found: Explanation = self._ask_owner(id, Explain(query, whole, id))
         return found
 
     def docs(self) -> Iterator[Doc]:
@@ -96,7 +97,7 @@ class ClusterView(View):
 
     def get(self, id: str) -> Doc | None:
         """The document with this id."""
-        found: list[Doc | None] = self._of_owner("documents", self.layout.owner(id), ([id],))
+        found: list[Doc | None] = self._ask_owner(id, Documents([id]))
         return found[0]
 
     def info(self) -> dict[str, Any]:
@@ -122,23 +123,26 @@ class ClusterView(View):
     def _documents(self, found: Found) -> list[Doc]:
         """The documents found, in their order; one that was deleted meanwhile has only its id."""
         owned = self.layout.by_owner(found.ids)
-        answers = self._ask("documents", {shard: (ids,) for shard, ids in owned.items()})
+        answers = self._ask({shard: packed(Documents(ids)) for shard, ids in owned.items()})
         if missing := [self._name(shard) for shard in owned if shard not in answers]:
             raise MissingShardsError(missing)
         pairs = (zip(ids, answers[shard], strict=True) for shard, ids in owned.items())
         docs = {id: doc or Doc(id) for some in pairs for id, doc in some}
         return [docs[id] for id in found.ids]
 
-    def _of_owner(self, method: str, shard: int, request: tuple[Any, ...]) -> Any:
-        answers = self._ask(method, {shard: request})
+    def _ask_owner(self, id: str, question: Question) -> Any:
+        """The answer of the shard that an id belongs to."""
+        shard = self.layout.owner(id)
+        answers = self._ask({shard: packed(question)})
         if shard not in answers:
             raise MissingShardsError([self._name(shard)])
         return answers[shard]
 
-    def _ask(self, method: str, requests: dict[int, tuple[Any, ...]]) -> dict[int, Any]:
+    def _ask(self, questions: dict[int, bytes]) -> dict[int, Any]:
         """Asks shards for answers that are at least of this view's commits."""
-        generations = {shard: self.shards[shard].manifest.generation for shard in requests}
-        return self.replicas.ask(method, {shard: (generations[shard], *given) for shard, given in requests.items()})
+        generations = {shard: self.shards[shard].manifest.generation for shard in questions}
+        answers = self.replicas.ask({shard: (generations[shard], asked) for shard, asked in questions.items()})
+        return {shard: unpacked(answer) for shard, answer in answers.items()}
 
     def _missing(self, answers: dict[int, Any]) -> tuple[str, ...]:
         return tuple(self._name(shard) for shard in range(self.layout.shards) if shard not in answers)
