@@ -129,7 +129,7 @@ def lines(plan: Plan) -> Iterator[str]:
 
 def _disk(need: Need, kept: float) -> tuple[float, list[Step]]:
     lost, extra = need.weights - kept, 2 if need.vocab > WIDE_KEYS else 0
-    fixed = rates()["bytes_a_passage"]["value"]
+    fixed = _rate("bytes_a_passage")
     one = kept * (KEPT_BYTES + extra) + lost * (LOST_BYTES + extra) + HALF * need.dense + fixed + need.text
     parts = f"{kept:.0f} × {KEPT_BYTES + extra} + {lost:.0f} lost × {LOST_BYTES + extra} + {need.dense} × {HALF} dense"
     tokens = f"{need.slices} × (1 − (1 − 1/{need.slices})^{need.weights:g}), of {need.weights:g}"
@@ -176,9 +176,9 @@ def _fleet(need: Need, of: Processor, kept: float, hot: float) -> Fleet:
     by_throughput = need.queries * work / 1000 / BUSY / of.units
     machines = max(1, math.ceil(max(by_memory, by_latency, by_throughput)))
     shards = max(fewest, machines // need.replicas)
-    fixed, each = rates()["ray_ms"]["value"], rates()["ray_ms_a_shard"]["value"]
+    fixed, each = _rate("ray_ms"), _rate("ray_ms_a_shard")
     latency, most = work / shards + fixed + each * shards, machines * of.units * BUSY / (work / 1000)
-    rate = rates()[of.encode]["value"]
+    rate = _rate(of.encode)
     encode = need.docs / rate / (machines * of.units)
     has = f"{of.units} cores and " if of.units > 1 else ""
     needs = f"memory {by_memory:.1f}, latency {by_latency:.1f}, {need.queries:g} a second {by_throughput:.1f}"
@@ -192,9 +192,7 @@ def _fleet(need: Need, of: Processor, kept: float, hot: float) -> Fleet:
             f"{machines:,}",
             f"the most of {needs}; each has {has}{of.memory:g} GB, {FULL:.0%} full, {BUSY:.0%} busy",
         ),
-        Step(
-            "latency", _seconds(latency), f"{_seconds(work)} / {shards:,} + {fixed:.1f} ms + {shards:,} × {each:.2g} ms"
-        ),
+        Step("latency", _seconds(latency), f"{_seconds(work)} / {shards:,} + {fixed:.1f} + {shards:,} × {each:.2g} ms"),
         Step("queries a second", f"{most:,.1f}", f"{machines:,} × {of.units} × {BUSY} / {_seconds(work)}"),
         Step("encoding", _days(encode), f"{need.docs:,.0f} / {rate:,.0f} a second / ({machines:,} × {of.units})"),
     )
@@ -203,12 +201,12 @@ def _fleet(need: Need, of: Processor, kept: float, hot: float) -> Fleet:
 
 def _fewest_shards(work: float, latency: float) -> int:
     """The fewest n with work / n + Ray's time for n shards within the latency; where no n is, the quickest n."""
-    fixed, each = rates()["ray_ms"]["value"], rates()["ray_ms_a_shard"]["value"]
+    fixed, each = _rate("ray_ms"), _rate("ray_ms_a_shard")
     left = latency - fixed
-    root = left**2 - 4 * each * work
-    if left <= 0 or root < 0:
+    square = left**2 - 4 * each * work
+    if left <= 0 or square < 0:
         return max(1, round(math.sqrt(work / each)))
-    return max(1, math.ceil((left - math.sqrt(root)) / (2 * each)))
+    return max(1, math.ceil((left - math.sqrt(square)) / (2 * each)))
 
 
 def _work(need: Need, of: Processor, kept: float) -> tuple[float, str]:
@@ -219,10 +217,14 @@ def _work(need: Need, of: Processor, kept: float) -> tuple[float, str]:
     told = f"{millions:,.0f} M × {measured['value']:.3g} ms × {scale:.2f}"
     if not (need.dense and need.scan_dense):
         return lexical, told
-    *fixed, slope = (rates()[name]["value"] for name in of.dense)
+    *fixed, slope = map(_rate, of.dense)
     return lexical + millions * (sum(fixed) + need.dense * slope), (
         f"{told} + {millions:,.0f} M × ({sum(fixed):.3g} + {need.dense} × {slope:.3g} ms)"
     )
+
+
+def _rate(name: str) -> float:
+    return float(rates()[name]["value"])
 
 
 def _size(count: float) -> str:
