@@ -230,7 +230,7 @@ def test_with_one_replica_a_killed_node_costs_a_retry_and_no_answer(built: Path,
     nodes.others.append(nodes.add())
 
 
-def test_ready_and_dense_vectors_equal_one_index(nodes: Nodes, tmp_path: Path) -> None:
+def test_ready_vectors_equal_one_index(nodes: Nodes, tmp_path: Path) -> None:
     made = np.random.default_rng(0)
     weights = sp.random(300, 64, 0.2, format="csr", dtype=np.float32, rng=made)
     ids = [f"v{row}" for row in range(300)]
@@ -249,6 +249,8 @@ def test_ready_and_dense_vectors_equal_one_index(nodes: Nodes, tmp_path: Path) -
             _same([cluster.search_vectors(query, k=25)], [whole.search_vectors(query, k=25)])
         assert cluster.add_vectors(["v1", "new"], weights[:2]) == whole.add_vectors(["v1", "new"], weights[:2])
         _same([cluster.search_vectors(queries[[0]])], [whole.search_vectors(queries[[0]])])
+        with pytest.raises(ds.InputError, match="dense vectors of 4 dimensions do not fit a cluster with 0"):
+            cluster.add_vectors(["dense"], weights[:1], dense=np.ones((1, 4)))
 
 
 def test_the_embedded_model_on_workers_with_a_card_each_equals_one_index(nodes: Nodes, tmp_path: Path) -> None:

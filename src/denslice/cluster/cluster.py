@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -17,7 +18,7 @@ from denslice import encoders
 from denslice.build import Batch, Progress, average_length, encode_batches, ready_batches, sample_docs
 from denslice.cluster import engine, shard
 from denslice.cluster.asking import Replicas, Serving
-from denslice.cluster.layout import Layout, read_layout
+from denslice.cluster.layout import BUILDING, Layout, read_layout
 from denslice.cluster.shard import Head
 from denslice.cluster.view import ClusterView
 from denslice.errors import DensliceError, InputError, MissingShardsError
@@ -134,6 +135,7 @@ class Cluster(Index):
             words = Growth(self._view.snapshot.words)
             added = known = 0
             for docs, encoded in _gathered(batches(words)):
+                self._check_dimensions(encoded)
                 head.take_words(words.new_words[known:])
                 known = len(words.new_words)
                 added += self._on_shards(shard.add, self._by_owner(docs, encoded))
@@ -143,6 +145,12 @@ class Cluster(Index):
 
         return self._change(wait, work)
 
+    def _check_dimensions(self, encoded: Encoded) -> None:
+        """Dense vectors are as wide as the collection's: a shard that has no documents yet could not tell."""
+        found, width = 0 if encoded.dense is None else encoded.dense.shape[1], self._view.snapshot.manifest.dimensions
+        if found != (width or 0):
+            raise InputError(f"dense vectors of {found} dimensions do not fit a cluster with {width or 0}")
+
     def _by_owner(self, docs: list[Doc], encoded: Encoded) -> dict[int, tuple[Batch]]:
         owners = np.array([self._layout.owner(doc.id) for doc in docs])
         return {at: (_rows(docs, encoded, np.flatnonzero(owners == at)),) for at in np.unique(owners).tolist()}
@@ -150,6 +158,7 @@ class Cluster(Index):
     def _change(self, wait: float, work: Callable[[], int]) -> int:
         """Changes shards, one caller at a time; from here on this cluster shows the change."""
         with lock.writing(self.path, wait):
+            shutil.rmtree(self.path / BUILDING, ignore_errors=True)  # of a build killed as it was done
             self.refresh()
             try:
                 return work()
