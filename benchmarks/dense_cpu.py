@@ -21,6 +21,7 @@ import journal
 from denslice import Index
 
 PACKAGES = ("numpy", "scipy", "numba", "llvmlite")
+REPEATS = 5
 ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("NUMBA", "OMP", "OPENBLAS", "MKL")}
 
 
@@ -47,15 +48,19 @@ def measure(docs: int, width: int, queries: int) -> dict[str, Any]:
         stored = vectors.astype(np.float16).astype(np.float32)
         took = []
         for query in asked:
-            began = time.perf_counter()
-            found = index.search_vectors(none[[0]], query, k=10, mode="dense")
-            took.append(1000 * (time.perf_counter() - began))
+            times = []
+            for _ in range(REPEATS):
+                began = time.perf_counter()
+                found = index.search_vectors(none[[0]], query, k=10, mode="dense")
+                times.append(1000 * (time.perf_counter() - began))
+            took.append(min(times))  # what a busy machine hides
             products = stored @ query
             best = np.argsort(-products, kind="stable")[:10]
             if not np.allclose(found.scores, products[best], rtol=1e-4):
                 raise SystemExit("search differs from the definition; nothing is timed")
     p50 = float(np.median(took[1:]))
-    return {"documents": docs, "dimensions": width, "p50_ms": round(p50, 3), "ms_a_million": round(p50 * 1e6 / docs, 2)}
+    rates = {"p50_of_fastest_ms": round(p50, 3), "ms_a_million": round(p50 * 1e6 / docs, 2)}
+    return {"documents": docs, "dimensions": width} | rates
 
 
 def _arguments() -> argparse.Namespace:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from denslice import InputError, MissingShardsError
+from denslice import InputError, MissingShardsError, open_cluster
 from denslice.cluster.layout import Layout, owner, read_layout
 from denslice.cluster.merging import merge
 from denslice.cluster.parts import Part, columns, cut, read_part, read_ready
@@ -169,6 +170,21 @@ def test_without_ray_the_error_says_what_to_install(tmp_path: Path) -> None:
     code = f"import sys; sys.modules['ray'] = None\nimport denslice\ndenslice.open_cluster({str(tmp_path)!r}, 'local')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "MissingExtraError: a cluster needs an optional part: pip install 'denslice[ray]'" in done.stderr
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "no.such.host.invalid:6379"])
+def test_an_address_where_no_ray_is_is_told_at_once(tmp_path: Path, address: str) -> None:
+    Layout(tmp_path, 1).write()
+    began = time.monotonic()
+    with pytest.raises(InputError, match=f"no Ray cluster at {address} .*; start one with `ray start --head`"):
+        open_cluster(tmp_path, address)
+    assert time.monotonic() - began < 30
+
+
+def test_no_address_and_no_ray_joined_is_told(tmp_path: Path) -> None:
+    Layout(tmp_path, 1).write()
+    with pytest.raises(InputError, match="no address of a Ray cluster"):
+        open_cluster(tmp_path)
 
 
 def _found(sorted_rows: list[tuple[float, str]]) -> Found:

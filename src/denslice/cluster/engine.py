@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 from types import ModuleType
 from typing import Any
 
@@ -14,6 +15,7 @@ QUIET = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
 }
+REACHED_WITHIN = 10.0  # seconds
 
 
 def load() -> ModuleType:
@@ -44,11 +46,19 @@ def connect(address: str | None) -> bool:
     if address == "local":
         told["include_dashboard"] = False
     try:
+        _reach(address)
         ray.init(address, **told)
     except (ConnectionError, ValueError, RuntimeError, OSError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise InputError(f"no Ray cluster at {address} ({reason}); start one with `ray start --head`") from error
     return True
+
+
+def _reach(address: str) -> None:
+    """OSError if nothing listens at host:port: Ray itself would try for minutes."""
+    host, colon, port = address.rpartition(":")
+    if colon and port.isdigit() and "/" not in host:
+        socket.create_connection((host.strip("[]"), int(port)), REACHED_WITHIN).close()
 
 
 def check_room(cpus: float, gpus: float) -> None:
