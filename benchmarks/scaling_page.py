@@ -29,7 +29,8 @@ def measured() -> str:
         line = json.loads(text)
         asked = line["configuration"]
         encoder = asked["encoder"] if asked["texts"] else "ready vectors"
-        figures = line["figures"] | {"collection": f"{line['figures']['collection']} ({encoder})"}
+        name = f"{line['figures']['collection']}, {encoder}" if asked["texts"] else "synthetic vectors"
+        figures = line["figures"] | {"collection": name}
         lines[asked["texts"] or asked["vectors"], encoder] = figures, f"`benchmarks/results/cluster.jsonl:{number}`"
     told = ", ".join(place for _, place in lines.values())
     return f"{cluster.table([figures for figures, _ in lines.values()])}\n\nFrom {told}."

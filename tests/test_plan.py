@@ -56,6 +56,7 @@ def test_a_plan_keeps_what_it_promises(docs: float, queries: float, dense: int, 
     made = plan(need)
     for fleet, memory in ((made.cpu, need.memory), (made.gpu, need.gpu_memory)):
         assert fleet.queries >= queries * 0.999
+        assert fleet.machines >= need.replicas
         told = "enough for" if fleet.latency <= latency else "as quick as one driver can be"
         assert told in next(step.arithmetic for step in fleet.steps if step.name == "shards")
         assert fleet.memory <= fleet.machines * memory * 1e9 * 0.801

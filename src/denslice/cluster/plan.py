@@ -174,7 +174,7 @@ def _fleet(need: Need, of: Processor, kept: float, hot: float) -> Fleet:
     fewest = _fewest_shards(work, need.latency)
     by_latency = fewest * need.replicas / of.units
     by_throughput = need.queries * work / 1000 / BUSY / of.units
-    machines = max(1, math.ceil(max(by_memory, by_latency, by_throughput)))
+    machines = max(need.replicas, math.ceil(max(by_memory, by_latency, by_throughput)))
     shards = max(fewest, machines // need.replicas)
     fixed, each = _rate("ray_ms"), _rate("ray_ms_a_shard")
     latency, most = work / shards + fixed + each * shards, machines * of.units * BUSY / (work / 1000)
@@ -182,6 +182,7 @@ def _fleet(need: Need, of: Processor, kept: float, hot: float) -> Fleet:
     encode = need.docs / rate / (machines * of.units)
     has = f"{of.units} cores and " if of.units > 1 else ""
     needs = f"memory {by_memory:.1f}, latency {by_latency:.1f}, {need.queries:g} a second {by_throughput:.1f}"
+    needs += f", replicas apart {need.replicas}"
     quick = f"enough for {need.latency:g} ms" if latency <= need.latency else "as quick as one driver can be"
     steps = (
         Step("read by searches", _size(memory), f"{need.docs:,.0f} × {hot:.0f} bytes × {need.replicas} replicas"),
