@@ -15,6 +15,7 @@ from denslice.cluster.replica import Documents, Explain, Find, Question, packed,
 from denslice.errors import MissingShardsError
 from denslice.records import Doc, Explanation, Ranking
 from denslice.search.retrieve import Found, QueryVectors, Settings
+from denslice.stages import stage
 from denslice.store.snapshot import Snapshot
 from denslice.vectors import Ints
 from denslice.view import BATCH, View, Where
@@ -77,7 +78,8 @@ class ClusterView(View):
 
     def find(self, queries: Sequence[QueryVectors], settings: Settings, where: Where = None) -> list[Found]:
         """What all shards find for each query. Each shard gets all of them in one call."""
-        answers = self._ask(dict.fromkeys(range(self.layout.shards), packed(Find(queries, settings, where))))
+        with stage("search"):
+            answers = self._ask(dict.fromkeys(range(self.layout.shards), packed(Find(queries, settings, where))))
         missing = self._missing(answers)
         if missing and (self.complete or not answers):
             raise MissingShardsError(missing)
@@ -123,7 +125,8 @@ class ClusterView(View):
     def _documents(self, found: Found) -> list[Doc]:
         """The documents found, in their order; one that was deleted meanwhile has only its id."""
         owned = self.layout.by_owner(found.ids)
-        answers = self._ask({shard: packed(Documents(ids)) for shard, ids in owned.items()})
+        with stage("documents"):
+            answers = self._ask({shard: packed(Documents(ids)) for shard, ids in owned.items()})
         if missing := [self._name(shard) for shard in owned if shard not in answers]:
             raise MissingShardsError(missing)
         pairs = (zip(ids, answers[shard], strict=True) for shard, ids in owned.items())
