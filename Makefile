@@ -10,7 +10,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 demo: $(VENV)/core            ## search the standard library's documentation
 	@$(BIN)/denslice demo
 
-test: $(VENV)/dev             ## the whole test suite
+test: $(VENV)/dev             ## the whole test suite; browser tests are skipped where chromium cannot be had
+	@sh tests/install_chromium.sh
 	@$(BIN)/python -m pytest
 
 crash: $(VENV)/dev            ## kills, readers beside a writer, and damage to every file, in full (about ten minutes)

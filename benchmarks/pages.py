@@ -12,7 +12,9 @@ from typing import Any
 
 import living
 import msmarco
+import scaling_page
 import search_cpu
+import serve_load
 from journal import RESULTS, ROOT
 from slicing_page import refresh
 
@@ -30,6 +32,8 @@ def main() -> None:
     refresh(ROOT / "docs" / "living-index.md", {"living": measured("living", living.table)})
     refresh(ROOT / "docs" / "benchmarks.md", {"search": measured("search_cpu", search_cpu.table)})
     refresh(ROOT / "docs" / "mini.md", {"quality": quality(), "speed": mini_speed(), "tries": tries()})
+    refresh(ROOT / "docs" / "serving.md", {"load": load()})
+    refresh(ROOT / "docs" / "scaling.md", scaling_page.tables())
     refresh(REPRODUCTION.with_suffix(".md"), reproduced() | {"msmarco": msmarco.table()})
 
 
@@ -166,6 +170,18 @@ def _cell(value: float | None) -> str:
 def _mean_of(values: list[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if len(known) == len(values) else None
+
+
+def load() -> str:
+    """The server under load: the newest line of each encoder and time."""
+    lines = (RESULTS / "serve_load.jsonl").read_text(encoding="utf-8").splitlines()
+    kept: dict[tuple[str, float], tuple[int, Line]] = {}
+    for number, line in enumerate(map(json.loads, lines), 1):
+        kept[line["figures"]["encoder"], line["figures"]["seconds"]] = number, line
+    table = serve_load.table([line["figures"] for _, line in kept.values()])
+    places = [f"`benchmarks/results/serve_load.jsonl:{at}`, commit {line['commit']}" for at, line in kept.values()]
+    hardware = sorted({line["hardware"]["cpu"] for _, line in kept.values()})
+    return f"{table}\n\nFrom {'; '.join(places)}. {', '.join(hardware)}."
 
 
 def reproduced() -> dict[str, str]:

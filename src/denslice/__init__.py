@@ -1,7 +1,15 @@
 """denslice: hybrid search in one index, explained. The public names, and nothing else."""
 
+from denslice.cluster.cluster import open_cluster
 from denslice.densify import densify
-from denslice.errors import DensliceError, IndexFormatError, InputError, LockedError, MissingExtraError
+from denslice.errors import (
+    DensliceError,
+    IndexFormatError,
+    InputError,
+    LockedError,
+    MissingExtraError,
+    MissingShardsError,
+)
 from denslice.gip import gip
 from denslice.index import Index, open_index
 from denslice.records import Doc, Explanation, Hit, Query, Ranking
@@ -21,11 +29,13 @@ __all__ = [
     "InputError",
     "LockedError",
     "MissingExtraError",
+    "MissingShardsError",
     "Query",
     "Ranking",
     "Slices",
     "Slicing",
     "densify",
     "gip",
+    "open_cluster",
     "open_index",
 ]

@@ -27,7 +27,7 @@ from denslice.store.segment import Segment
 from denslice.store.segment_writer import Batch as StoredBatch
 from denslice.store.segment_writer import SegmentWriter
 from denslice.store.snapshot import PLACES, SEGMENTS, VOCABULARY, Snapshot
-from denslice.store.vocabulary import Growth, merged_words, write_piece
+from denslice.store.vocabulary import Growth, Vocabulary, merged_words, write_piece
 from denslice.vectors import Encoded, Floats, stacked
 
 BATCH = 2_048  # documents encoded, stored or deleted at a time, or fewer where an encoder likes it
@@ -64,22 +64,30 @@ class Build:
         if isinstance(docs, str | Mapping | Doc) or not isinstance(docs, Iterable):
             raise InputError(f"documents come in a list, not as one {type(docs).__name__}")
         stream = map(checked_doc, docs)
-        first = list(_sample(stream))
+        first = list(sample_docs(stream))
         encoder = self._encoder(first)
-        return self._add(_encoded(chain(first, stream), encoder))
+        return self._add(encode_batches(chain(first, stream), encoder))
 
     def add_vectors(
         self, ids: Sequence[str], weights: sp.csr_array, texts: Sequence[str] | None, dense: Floats | None
     ) -> int:
         """Stores ready vectors; how many."""
-        if isinstance(ids, str):
-            raise InputError(f"ids come in a list, not as one string: [{ids!r}]")
-        if len(ids) != weights.shape[0] or (texts is not None and len(texts) != len(ids)):
-            told = "" if texts is None else f" and {len(texts):,} texts"
-            raise InputError(f"{len(ids):,} ids for {weights.shape[0]:,} vectors{told}")
-        if dense is not None and len(dense) != len(ids):
-            raise InputError(f"{len(ids):,} ids for {len(dense):,} dense vectors")
-        return self._add(_ready(ids, weights, texts, dense))
+        return self._add(ready_batches(ids, weights, texts, dense))
+
+    def add_encoded(self, batches: Iterable[Batch]) -> int:
+        """Stores documents that were encoded elsewhere, over this vocabulary; how many."""
+        return self._add(iter(batches))
+
+    def take_words(self, words: Iterable[str]) -> int:
+        """Words join the vocabulary in this order, before any that documents bring; how many there are then."""
+        for word in words:
+            self.words.place(word)
+        return len(self.words)
+
+    def settle(self, sample: sp.csr_array, dimensions: int | None) -> None:
+        """Settles the slicing by a sample of encoded documents, and the width of dense vectors, before any document."""
+        self._slice_by(sample)
+        self.manifest = replace(self.manifest, dimensions=dimensions)
 
     def delete(self, ids: Iterable[str]) -> int:
         """Deletes the documents with these ids; how many there were."""
@@ -105,8 +113,9 @@ class Build:
     def finish(self) -> Manifest:
         """Completes every file; the manifest to commit, which is the old one if nothing changed."""
         self._flush()
-        if not self.written and not self.gone and len(self.old) == len(self.snapshot.segments):
-            return self.manifest
+        same_docs = not self.written and not self.gone and len(self.old) == len(self.snapshot.segments)
+        if same_docs and not self.words.new_words and self.manifest == self.snapshot.manifest:
+            return self.snapshot.manifest
         generation = self.manifest.generation + 1
         segments = [self._entry(at, segment, generation) for at, segment in self.old.items()]
         segments += [segment.entry for segment in self.written]
@@ -127,14 +136,9 @@ class Build:
         return segment.without(np.array(sorted(self.gone[at])), generation)
 
     def _encoder(self, first: list[Doc]) -> Encoder:
-        name, options = self.manifest.encoder, self.manifest.encoder_options
-        encoder = encoders.load(name, options, self.words)
-        if not isinstance(encoder, Bm25 | Mini):
-            return encoder
         length = sum(segment.length for segment in self.manifest.segments)
-        length += encoder.total_length(doc.contents for doc in first)
-        docs = sum(segment.docs for segment in self.manifest.segments) + len(first)
-        return encoders.load(name, options, self.words, length / docs if length else 1.0)
+        average = average_length(self.manifest, first, length, self.manifest.docs)
+        return encoders.load(self.manifest.encoder, self.manifest.encoder_options, self.words, average)
 
     def _add(self, batches: Iterator[Batch]) -> int:
         batches = self._told(batches)
@@ -162,14 +166,20 @@ class Build:
             first.append(batch)
         if not first:
             return iter(())
-        sample = stacked([encoded.lexical for _, encoded in first])[:SAMPLE]
+        self._slice_by(stacked([encoded.lexical for _, encoded in first]))
+        return chain(first, batches)
+
+    def _slice_by(self, sample: sp.csr_array) -> None:
+        """Makes the slicing from the sample's first documents; of a growing vocabulary, from the words they had."""
+        sample = sample[:SAMPLE]
+        if not self.manifest.encoder_options.get("vocab"):
+            sample = _narrowed(sample, self.manifest.slicing.skip)
         entry = self.manifest.slicing
         self.slicing = Slicing.made(entry.kind, sample, entry.slices, entry.skip, entry.seed)
         entry = replace(entry, vocab=self.slicing.vocab)
         if entry.kind != "stride":
             entry = replace(entry, places=save_array(self.snapshot.folder / PLACES, self.slicing.slice_of))
         self.manifest = replace(self.manifest, slicing=entry)
-        return chain(first, batches)
 
     def _append(self, docs: list[Doc], encoded: Encoded) -> None:
         assert self.slicing is not None  # settled before the first batch
@@ -266,7 +276,20 @@ def _is_unicode(doc: Doc) -> bool:
     return True
 
 
-def _sample(docs: Iterator[Doc]) -> Iterator[Doc]:
+def average_length(manifest: Manifest, first: Sequence[Doc], length: int = 0, docs: int = 0) -> float | None:
+    """The average length of documents that are there (their words, their number) and of the first new ones.
+
+    None where the encoder does not weigh by length.
+    """
+    encoder = encoders.load(manifest.encoder, manifest.encoder_options, Growth(Vocabulary()))
+    if not isinstance(encoder, Bm25 | Mini):
+        return None
+    length += encoder.total_length(doc.contents for doc in first)
+    return length / (docs + len(first)) if length else 1.0
+
+
+def sample_docs(docs: Iterator[Doc]) -> Iterator[Doc]:
+    """The first documents: as many as the average length of an add is measured on."""
     characters = 0
     for doc in islice(docs, SAMPLE):
         yield doc
@@ -275,7 +298,8 @@ def _sample(docs: Iterator[Doc]) -> Iterator[Doc]:
             return
 
 
-def _encoded(docs: Iterator[Doc], encoder: Encoder) -> Iterator[Batch]:
+def encode_batches(docs: Iterator[Doc], encoder: Encoder) -> Iterator[Batch]:
+    """The documents with their vectors, as many at a time as the encoder likes."""
     while batch := list(islice(docs, min(encoder.at_once, BATCH))):
         yield batch, encoder.encode_docs([_read(doc, encoder.reads) for doc in batch])
 
@@ -288,9 +312,23 @@ def _read(doc: Doc, reads: str) -> object:
     return doc.vector
 
 
-def _ready(
+def _narrowed(weights: sp.csr_array, least: int) -> sp.csr_array:
+    """The same rows, no wider than the last column they use, nor narrower than `least` where they were not."""
+    width = max(int(weights.indices.max(initial=-1)) + 1, min(least, weights.shape[1]))
+    return sp.csr_array((weights.data, weights.indices, weights.indptr), (weights.shape[0], width))
+
+
+def ready_batches(
     ids: Sequence[str], weights: sp.csr_array, texts: Sequence[str] | None, dense: Floats | None
 ) -> Iterator[Batch]:
+    """Ready vectors as documents, some at a time; there must be as many of each."""
+    if isinstance(ids, str):
+        raise InputError(f"ids come in a list, not as one string: [{ids!r}]")
+    if len(ids) != weights.shape[0] or (texts is not None and len(texts) != len(ids)):
+        told = "" if texts is None else f" and {len(texts):,} texts"
+        raise InputError(f"{len(ids):,} ids for {weights.shape[0]:,} vectors{told}")
+    if dense is not None and len(dense) != len(ids):
+        raise InputError(f"{len(ids):,} ids for {len(dense):,} dense vectors")
     for start in range(0, len(ids), BATCH):
         batch = range(start, min(start + BATCH, len(ids)))
         docs = [checked_doc(Doc(ids[i], "" if texts is None else texts[i])) for i in batch]

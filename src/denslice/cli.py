@@ -15,13 +15,15 @@ import typer
 from typer.core import TyperGroup
 
 from denslice import __version__
+from denslice.cluster.plan_command import plan
 from denslice.errors import DensliceError, InputError
 from denslice.reproduce.command import reproduce
+from denslice.serve.command import serve
 from denslice.train.command import train
 
 if TYPE_CHECKING:
     from denslice.index import Index
-    from denslice.printing import Words
+    from denslice.matches import Words
 
 
 class Commands(TyperGroup):
@@ -111,6 +113,12 @@ def index(
     seed: Annotated[int | None, typer.Option(help="For --slicing random. Default: 0.")] = None,
     filterable: Annotated[str | None, typer.Option(help="Metadata fields to filter by often: year,lang")] = None,
     wait: Wait = 0.0,
+    ray: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Make a cluster of shards on Ray: host:port, auto or local.")
+    ] = None,
+    shards: Annotated[int | None, typer.Option(help="With --ray: over how many indexes. Default: 16.")] = None,
+    cpus: Annotated[float, typer.Option(help="With --ray: CPUs of each worker.")] = 1.0,
+    gpus: Annotated[float, typer.Option(help="With --ray: GPUs of each worker that encodes.")] = 0.0,
 ) -> None:
     """Make an index of files and folders, or add them to one; a document takes the place of one with its id."""
     from denslice.indexing import index_files
@@ -128,8 +136,16 @@ def index(
     began = time.perf_counter()
     with progress_bar("indexing") as bar:
         chosen = {name: value for name, value in options.items() if value is not None}
-        count = index_files(inputs, to, chosen, bar, wait)
-    took, weighs = seconds(time.perf_counter() - began), size(_open(to).info()["bytes"])
+        if ray is None and shards is None:
+            count = index_files(inputs, to, chosen, bar, wait)
+            weighs = size(_open(to).info()["bytes"])
+        else:
+            from denslice.cluster.building import Workers
+            from denslice.cluster.command import index_on_ray
+
+            count, stored = index_on_ray(inputs, to, chosen, ray, shards, Workers(cpus, gpus), bar, wait)
+            weighs = size(stored)
+    took = seconds(time.perf_counter() - began)
     write_line(f"indexed {counted(count, 'document')} into {to} ({took}, {weighs})")
 
 
@@ -292,8 +308,10 @@ def evaluate(
             write_line(line)
 
 
+app.command()(plan)
 app.command()(train)
 app.command()(reproduce)
+app.command()(serve)
 
 
 # --- the demo
@@ -357,8 +375,12 @@ def _demo_next(keep: Path | None) -> None:
 
 
 def _open(folder: Path) -> Index:
+    from denslice.cluster.layout import is_cluster
     from denslice.index import Index
 
+    if is_cluster(folder):
+        advice = f"`denslice serve {folder} --ray ADDRESS` serves it, and {folder}/shards/00000 is an index"
+        raise InputError(f"{folder}: is a cluster of shards and not one index; {advice}")
     return Index.open(folder)
 
 
@@ -374,10 +396,9 @@ def _filter(where: str | None) -> Any:
 
 def _words(index: Index) -> Words:
     """How the index makes tokens of a text, to find them in it again."""
-    from denslice.encoders.text import Analyzer
+    from denslice.matches import words_of
 
-    language = index.info()["encoder_options"].get("language")
-    return Analyzer(language).words if language else lambda text: [text]
+    return words_of(index.info())
 
 
 def _failed(line: str, status: int) -> typer.Exit:

@@ -38,7 +38,11 @@ def read_docs(paths: Sequence[str | Path]) -> Iterator[Doc]:
     """
     if isinstance(paths, str | Path):
         raise InputError(f"read_docs takes a list of paths, found the single path {str(paths)!r}")
-    sources = [_doc_source(path) for path in paths]
+    return distinct_docs([_doc_source(path) for path in paths])
+
+
+def distinct_docs(sources: Iterable[Iterator[Placed[Doc]]]) -> Iterator[Doc]:
+    """The documents of all sources; an id that comes twice is an error at the second place."""
     return _distinct(chain.from_iterable(sources), "document")
 
 
@@ -71,30 +75,30 @@ def _doc_source(name: str | Path) -> Iterator[Placed[Doc]]:
     if is_dataset(name):
         return _ir_docs(str(name))
     path = Path(name)
-    return _doc_folder(path) if _is_folder(path) else _doc_file(path)
+    if not is_folder(path):
+        return file_docs(path)
+    return chain.from_iterable([file_docs(file, path) for file in folder_files(path)])
 
 
-def _doc_folder(folder: Path) -> Iterator[Placed[Doc]]:
-    if corpus := _beir_file(folder, "corpus.jsonl"):
-        return _doc_file(corpus)
-    if tables := _tables(folder):
-        return chain.from_iterable([_doc_file(table) for table in tables])
-    if texts := _texts(folder):
-        return (_text_doc(text, text.relative_to(folder).as_posix()) for text in texts)
+def folder_files(folder: Path) -> list[Path]:
+    """The files of a folder that are read: its corpus.jsonl (BEIR), else its tables, else its texts at any depth."""
+    corpus = _beir_file(folder, "corpus.jsonl")
+    if files := [corpus] if corpus else _tables(folder) or _texts(folder):
+        return files
     raise InputError(
         f"{folder}: nothing to read in this folder; expected corpus.jsonl, .jsonl or .tsv files, "
         "or .txt and .md files, each also as .gz"
     )
 
 
-def _doc_file(path: Path) -> Iterator[Placed[Doc]]:
+def file_docs(path: Path, root: Path | None = None, start: int = 0, end: int | None = None) -> Iterator[Placed[Doc]]:
+    """The documents of a file; `root` is the folder it was found in. `start` and `end` are where lines of it begin."""
     kind = ending(path)
-    if kind in JSON_ENDINGS:
-        return _records(path, read_lines(path), _json_doc, "documents")
-    if kind == ".tsv":
-        return _records(path, read_lines(path), _tsv_doc, "documents")
+    if kind in JSON_ENDINGS or kind == ".tsv":
+        parse = _tsv_doc if kind == ".tsv" else _json_doc
+        return _records(path, read_lines(path, start, end), parse, "documents", end is None and not start)
     if kind in TEXT_ENDINGS:
-        return _single_text(path)
+        return _single_text(path, root)
     raise _unknown_ending(path, (*JSON_ENDINGS, ".tsv", *TEXT_ENDINGS))
 
 
@@ -102,7 +106,7 @@ def _query_source(name: str | Path) -> Iterator[Placed[Query]]:
     if is_dataset(name):
         return _ir_queries(str(name))
     path = Path(name)
-    if not _is_folder(path):
+    if not is_folder(path):
         return _query_file(path)
     if queries := _beir_file(path, "queries.jsonl"):
         return _query_file(queries)
@@ -125,7 +129,8 @@ def _unknown_ending(path: Path, known: tuple[str, ...]) -> InputError:
 # --- folders
 
 
-def _is_folder(path: Path) -> bool:
+def is_folder(path: Path) -> bool:
+    """Whether the path is a folder; InputError if there is nothing."""
     with reading(path):
         path.stat()  # a missing path is an error here, where is_dir() would only say no
         return path.is_dir()
@@ -162,9 +167,13 @@ def _raise(error: OSError) -> NoReturn:
 
 
 def _records(
-    source: str | Path, items: Iterable[tuple[int, Item]], parse: Callable[[Item], Record], what: str
+    source: str | Path,
+    items: Iterable[tuple[int, Item]],
+    parse: Callable[[Item], Record],
+    what: str,
+    whole: bool = True,
 ) -> Iterator[Placed[Record]]:
-    """The record of every numbered line or row, with its place."""
+    """The record of every numbered line or row, with its place; a whole source has at least one."""
     number = 0
     for number, item in items:
         try:
@@ -172,7 +181,7 @@ def _records(
         except InputError as error:
             raise InputError(f"{source}:{number}: {error}") from None
         yield f"{source}:{number}", record
-    if number == 0:
+    if number == 0 and whole:
         raise InputError(f"{source}: has no {what}")
 
 
@@ -213,9 +222,10 @@ def _tsv_pair(line: str) -> tuple[str, str]:
     return checked_id(name), text
 
 
-def _single_text(path: Path) -> Iterator[Placed[Doc]]:
-    place, doc = _text_doc(path, path.name)
-    if not doc.text.strip():
+def _single_text(path: Path, root: Path | None) -> Iterator[Placed[Doc]]:
+    """The text as a document. One that was named, and not found in a folder, must not be empty."""
+    place, doc = _text_doc(path, path.relative_to(root).as_posix() if root else path.name)
+    if not root and not doc.text.strip():
         raise InputError(f"{path}: has no documents: the file is empty")
     yield place, doc
 

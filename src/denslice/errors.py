@@ -4,8 +4,13 @@ DensliceError
 ├── InputError           something the caller gave: a file, a line, an option, a document
 ├── IndexFormatError     an index folder that is damaged, unfinished or of another version
 ├── LockedError          another process is writing to the index
+├── MissingShardsError   a cluster whose answer would be incomplete, where completeness was asked for
 └── MissingExtraError    a feature whose optional packages are not installed
 """
+
+from __future__ import annotations
+
+from collections.abc import Sequence
 
 
 class DensliceError(Exception):
@@ -22,6 +27,17 @@ class IndexFormatError(DensliceError):
 
 class LockedError(DensliceError):
     """The index already has a writer."""
+
+
+class MissingShardsError(DensliceError):
+    """Shards of a cluster that did not answer."""
+
+    def __init__(self, shards: Sequence[str]) -> None:
+        super().__init__(f"no answer from {', '.join(shards)}")
+        self.shards = tuple(shards)
+
+    def __reduce__(self) -> tuple[type[MissingShardsError], tuple[tuple[str, ...]]]:
+        return type(self), (self.shards,)
 
 
 class MissingExtraError(DensliceError):

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy.typing as npt
 import scipy.sparse as sp
@@ -76,7 +76,7 @@ class Index:
         return cls.open(path)
 
     @classmethod
-    def open(cls, path: str | Path) -> Index:
+    def open(cls, path: str | Path) -> Self:
         """The index in a folder, at its last commit."""
         return cls(View(Path(path)))
 
@@ -85,8 +85,18 @@ class Index:
         """The index's folder."""
         return self._view.snapshot.folder
 
+    @property
+    def generation(self) -> int:
+        """The number of the commit that is shown."""
+        return self._view.generation
+
+    @property
+    def lam(self) -> float:
+        """λ, the weight of the dense score, where a search gives none: the encoder's own."""
+        return self._view.encoder.lam
+
     def __len__(self) -> int:
-        return self._view.snapshot.docs
+        return self._view.statistics.docs
 
     def add(
         self, docs: Iterable[Doc | Mapping[str, Any]], *, wait: float = 0.0, progress: Progress | None = None
@@ -204,8 +214,8 @@ class Index:
 
     def explain(self, text: str | Query, id: str, *, lam: float | None = None, mode: str | None = None) -> Explanation:
         """Why the document with this id scores what it does for a text."""
-        query = text if isinstance(text, Query) else Query("", text)
-        return self._view.explain(self._view.encode([query]), id, Settings(1, mode=mode, lam=lam))
+        view, query = self._view, text if isinstance(text, Query) else Query("", text)
+        return view.explain(view.encode_again(query), id, Settings(1, mode=mode, lam=lam))
 
     def explain_vectors(
         self,

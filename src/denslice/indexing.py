@@ -52,7 +52,7 @@ def index_files(inputs: Sequence[str], to: Path, chosen: Mapping[str, Any], coun
         )
     docs = read_docs(inputs)
     if there is None and "encoder" not in chosen:
-        docs = _texts_only(docs)
+        docs = texts_only(docs)
     counter.expect(_expected([Path(name) for name in inputs]))
     return _fill(to, there, chosen, lambda index: index.add(docs, wait=wait, progress=counter.advance))
 
@@ -60,7 +60,7 @@ def index_files(inputs: Sequence[str], to: Path, chosen: Mapping[str, Any], coun
 def new_index(to: Path, chosen: Mapping[str, Any], fill: Fill) -> Index:
     """A new index with what `fill` puts in; on any error, or Ctrl-C, nothing is left of it."""
     with _out_of_sight(to) as hidden:
-        fill(_create(hidden, chosen))
+        fill(create_index(hidden, chosen))
     return Index.open(to)
 
 
@@ -82,11 +82,12 @@ def _existing(to: Path, chosen: Mapping[str, Any]) -> Index | None:
     if not (to / manifests.NAME).exists():
         raise InputError(f"{to}: is a folder with other things in it, not an index; choose another name")
     index = Index.open(to)
-    _check_settings(index, chosen)
+    check_settings(index, chosen)
     return index
 
 
-def _check_settings(index: Index, chosen: Mapping[str, Any]) -> None:
+def check_settings(index: Index, chosen: Mapping[str, Any]) -> None:
+    """InputError if the index was made with other settings than are chosen."""
     made = index.info()
     made |= made["encoder_options"]
     for name, value in chosen.items():
@@ -129,7 +130,8 @@ def _remove_remains(hidden: Path) -> None:
             shutil.rmtree(hidden)
 
 
-def _create(folder: Path, chosen: Mapping[str, Any]) -> Index:
+def create_index(folder: Path, chosen: Mapping[str, Any]) -> Index:
+    """A new, empty index with the chosen settings."""
     settings = {"encoder": "mini", **chosen}
     options = {"language": settings.pop("language")} if "language" in settings else {}
     return Index.create(folder, **settings, options=options)
@@ -138,7 +140,7 @@ def _create(folder: Path, chosen: Mapping[str, Any]) -> Index:
 # --- documents
 
 
-def _texts_only(docs: Iterable[Doc]) -> Iterator[Doc]:
+def texts_only(docs: Iterable[Doc]) -> Iterator[Doc]:
     """The documents; one with a ready vector is an error, since nobody said whether to take it or the text."""
     for doc in docs:
         if doc.vector is not None:

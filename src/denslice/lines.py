@@ -16,22 +16,28 @@ from typing import IO, Any, NoReturn, cast
 from denslice.errors import InputError
 
 
-def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+def read_lines(path: Path, start: int = 0, end: int | None = None) -> Iterator[tuple[int, str]]:
     """Each line that is not blank, without its line end, after its number from 1.
 
-    Only LF and CRLF end a line: texts may hold U+2028 or U+0085, at which str.splitlines would cut.
+    Only LF and CRLF end a line: texts may hold U+2028 or U+0085, at which str.splitlines would cut. With `start` and
+    `end`, where lines begin, the lines between these bytes, numbered from 1.
     """
     with reading(path), _open_bytes(path) as file:
+        file.seek(start)
+        at = start
         for number, raw in enumerate(file, 1):
-            line = _decode(raw, path, number).removesuffix("\n").removesuffix("\r")
+            line = _decode(raw, path, number, at == 0).removesuffix("\n").removesuffix("\r")
             if line.strip():
                 yield number, line
+            at += len(raw)
+            if end is not None and at >= end:
+                return
 
 
 def read_text(path: Path) -> str:
     """The whole file as one text, with LF line ends."""
     with reading(path), _open_bytes(path) as file:
-        return _decode(file.read(), path, 1).replace("\r\n", "\n")
+        return _decode(file.read(), path, 1, True).replace("\r\n", "\n")
 
 
 @contextmanager
@@ -96,10 +102,10 @@ def _open_bytes(path: Path) -> IO[bytes]:
     return cast(IO[bytes], gzip.open(path)) if is_gzip(path) else path.open("rb")
 
 
-def _decode(raw: bytes, path: Path, first: int) -> str:
-    """The bytes as text; `first` is the number of their first line, and a byte order mark may open line 1."""
+def _decode(raw: bytes, path: Path, first: int, opens: bool) -> str:
+    """The bytes as text; `first` is the number of their first line. A byte order mark may open the file."""
     try:
-        return raw.decode("utf-8-sig" if first == 1 else "utf-8")
+        return raw.decode("utf-8-sig" if opens else "utf-8")
     except UnicodeDecodeError as error:
         number = first + error.object.count(b"\n", 0, error.start)
         bad = error.object[error.start]

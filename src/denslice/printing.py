@@ -6,18 +6,18 @@ Text of documents goes through rich.text.Text or plain writes, never through mar
 from __future__ import annotations
 
 import json
-import re
 import sys
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from denslice.matches import Span, Words, matches
 from denslice.records import Explanation, Hit, Term
 
 LEAD = 30  # characters a snippet shows before its first match
@@ -28,15 +28,6 @@ DENSE = "by meaning"  # the dense part of a score
 MATCH, NAME, DIM = "bold magenta", "bold cyan", "dim"
 
 Item = TypeVar("Item")
-Words = Callable[[str], list[str]]  # a text to the tokens an index makes of it
-
-
-class Span(NamedTuple):
-    """Where a text holds a token."""
-
-    start: int
-    end: int
-    token: str
 
 
 def console(stderr: bool = False) -> Console:
@@ -147,17 +138,6 @@ def snippet(text: str, tokens: set[str], words: Words, width: int) -> Text:
         if start <= span.start and span.end <= end:
             shown.stylize(MATCH, span.start - start + len(before), span.end - start + len(before))
     return shown
-
-
-def matches(text: str, tokens: set[str], words: Words) -> list[Span]:
-    """Where the text holds the tokens, in order: whole words, and pairs of characters in scripts without spaces."""
-    spans = []
-    for run in re.finditer(r"\w+", text):
-        parts = words(run.group())
-        for token in tokens.intersection(parts):
-            at = run.start() + max(0, run.group().lower().find(token))
-            spans.append(Span(run.start(), run.end(), token) if len(parts) == 1 else Span(at, at + len(token), token))
-    return sorted(spans)
 
 
 def _best_start(spans: Sequence[Span], width: int) -> int:

@@ -100,6 +100,7 @@ class Ranking(Sequence[Hit]):
     scores: tuple[float, ...]
     parts: tuple[tuple[float, float], ...] = field(default=(), repr=False)  # lexical and weighted dense score of each
     documents: Callable[[], Sequence[Doc]] | None = field(default=None, repr=False, compare=False)
+    missing: tuple[str, ...] = ()  # shards of a cluster that gave no answer: documents of theirs may be missing here
 
     @cached_property
     def _hits(self) -> tuple[Hit, ...]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,11 +23,26 @@ from denslice.search import retrieve
 from denslice.search.explain import explain
 from denslice.search.filter import parse, passing
 from denslice.search.retrieve import NO_MASK, Found, Mask, QueryVectors, Settings
+from denslice.stages import stage
 from denslice.store.snapshot import Snapshot
-from denslice.vectors import Encoded, Floats, dense_rows, lexical_csr
+from denslice.vectors import Encoded, Floats, Ints, dense_rows, lexical_csr
 
 BATCH = 256  # queries searched, or documents fetched, at a time
+REMEMBERED = 64  # queries whose vectors are kept for the next explanation
 Where = Mapping[str, Any] | None
+
+
+class Statistics(Protocol):
+    """What idf is computed from: the whole collection's counts, which for a shard are not its own."""
+
+    @property
+    def docs(self) -> int:
+        """How many documents can be found."""
+        ...
+
+    def document_frequencies(self, keys: Ints) -> Ints:
+        """How many of them have each token."""
+        ...
 
 
 class View:
@@ -35,6 +50,7 @@ class View:
 
     def __init__(self, folder: Path) -> None:
         self.snapshot = Snapshot(folder)
+        self.statistics: Statistics = self.snapshot
 
     @property
     def generation(self) -> int:
@@ -56,21 +72,30 @@ class View:
         """The best documents for each query, in the queries' order."""
         queries = iter(queries)
         while batch := list(islice(queries, BATCH)):
-            yield from self.rank_encoded([query.id for query in batch], self.encode(batch), settings, where)
+            with stage("encode"):
+                encoded = self.encode(batch)
+            yield from self.rank_encoded([query.id for query in batch], encoded, settings, where)
 
     def rank_encoded(
         self, ids: Sequence[str], encoded: Encoded, settings: Settings, where: Where = None
     ) -> list[Ranking]:
         """The best documents for each query, the queries being encoded already."""
-        found = self._found(encoded, settings, where)
+        found = self.find(self.query_vectors(encoded, settings), settings, where)
         return [self._ranking(id, one) for id, one in zip(ids, found, strict=True)]
 
     def explain(self, encoded: Encoded, id: str, settings: Settings) -> Explanation:
         """Why a document scores what it does for one encoded query."""
+        return self.explain_vectors(*self.explained(encoded, settings), id)
+
+    def explained(self, encoded: Encoded, settings: Settings) -> tuple[QueryVectors, QueryVectors]:
+        """One encoded query as it is asked, and as it was before any slicing."""
+        return self.query_vectors(encoded, settings)[0], self.query_vectors(encoded, settings, sliced=False)[0]
+
+    def explain_vectors(self, query: QueryVectors, whole: QueryVectors, id: str) -> Explanation:
+        """Why a document scores what it does for a query; `whole` is the query before any slicing."""
         place = self.snapshot.find(id)
         if place is None:
             raise InputError(f"no document {id!r} in {self.snapshot.folder}")
-        query, whole = self._queries(encoded, settings)[0], self._queries(encoded, settings, sliced=False)[0]
         return explain(*place, query, whole, self.encoder.token)
 
     def docs(self) -> Iterator[Doc]:
@@ -93,6 +118,17 @@ class View:
         if any(query.vector is None for query in queries):
             raise InputError("this index holds ready vectors: a query must be a vector too, not a text")
         return self.encoder.encode_queries([query.vector for query in queries])
+
+    def encode_again(self, query: Query) -> Encoded:
+        """The query's vectors, kept for a while: it is often explained for one document after the other."""
+        if self.encoder.reads == "text" and isinstance(query.text, str):
+            return self._encode_text(query.text)
+        return self.encode([query])
+
+    @cached_property
+    def _encode_text(self) -> Callable[[str], Encoded]:
+        encode = self.encoder.encode_queries  # not self: a view that is let go of shall be gone at once
+        return lru_cache(REMEMBERED)(lambda text: encode([text]))
 
     def ready(self, weights: object, dense: object = None) -> Encoded:
         """One ready query vector, checked."""
@@ -131,16 +167,18 @@ class View:
             "bytes": self.snapshot.bytes(),
         }
 
-    def _found(self, encoded: Encoded, settings: Settings, where: Where) -> list[Found]:
-        masks = self._masks(where)
-        search = partial(retrieve.search, self.snapshot.segments, settings=settings, masks=masks)
-        queries = self._queries(encoded, settings)
-        if len(queries) == 1:
-            return [search(queries[0])]
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            return list(pool.map(search, queries))
+    def find(self, queries: Sequence[QueryVectors], settings: Settings, where: Where = None) -> list[Found]:
+        """What is found for each query, on all cores."""
+        with stage("filter"):
+            masks = self._masks(where)
+        with stage("search"):
+            search = partial(retrieve.search, self.snapshot.segments, settings=settings, masks=masks)
+            if len(queries) == 1:
+                return [search(queries[0])]
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                return list(pool.map(search, queries))
 
-    def _queries(self, encoded: Encoded, settings: Settings, sliced: bool = True) -> list[QueryVectors]:
+    def query_vectors(self, encoded: Encoded, settings: Settings, sliced: bool = True) -> list[QueryVectors]:
         """Each query as search takes it, with the parts its mode asks for and λ in its dense vector."""
         mode = settings.mode or ("lexical" if encoded.dense is None else "hybrid")
         if mode != "lexical" and encoded.dense is None:
@@ -161,8 +199,8 @@ class View:
         if self.snapshot.slicing is None:
             return sp.csr_array(weights.shape, dtype=np.float32)
         if self.encoder.uses_idf:
-            frequencies = self.snapshot.document_frequencies(weights.indices)
-            data = weights.data * idf(frequencies, self.snapshot.docs)
+            frequencies = self.statistics.document_frequencies(weights.indices)
+            data = weights.data * idf(frequencies, self.statistics.docs)
             weights = sp.csr_array((data, weights.indices, weights.indptr), weights.shape)
         if sliced and self.snapshot.manifest.query == "sliced":
             weights, _ = split_by_slice(weights, self.snapshot.slicing)
@@ -186,7 +224,8 @@ class View:
     def _documents(self, found: Found) -> list[Doc]:
         """The documents found, in their order."""
         docs: dict[tuple[int, int], Doc] = {}
-        for at in np.unique(found.segments).tolist():
-            rows = found.rows[found.segments == at].tolist()
-            docs |= {(at, row): doc for row, doc in self.snapshot.segments[at].documents.fetch(rows).items()}
+        with stage("documents"):
+            for at in np.unique(found.segments).tolist():
+                rows = found.rows[found.segments == at].tolist()
+                docs |= {(at, row): doc for row, doc in self.snapshot.segments[at].documents.fetch(rows).items()}
         return [docs[place] for place in zip(found.segments.tolist(), found.rows.tolist(), strict=True)]

@@ -1,0 +1,297 @@
+"""The server under load, beside the same queries in process: throughput, latency, errors, memory.
+
+Takes an index and a file of queries. The server is `denslice serve` in a process of its own; clients are connections of
+this process, each of which asks its next query as soon as the last one is answered, so clients and server share the
+machine's cores. In process is `Index.search_batch` over the same queries with the same k, without fetching documents,
+in some seconds before and some after the load; of these the fastest counts, which is the hardest to come near. The
+processor's time a query is told too: it hardly changes with what else the machine does. Answers over HTTP are checked
+to be those in process before anything is timed. Appends a line to benchmarks/results/serve_load.jsonl.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from itertools import cycle, islice
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+import journal
+from denslice import Index
+from denslice.corpus import read_queries
+
+PACKAGES = ("numpy", "numba", "onnxruntime", "fastapi", "uvicorn", "uvloop", "httptools", "pydantic")
+CHUNK = 256  # queries of one call in process
+CHECKED = 64  # queries whose answers are compared before anything is timed
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """What is asked of what, and for how long; the names are the options' names."""
+
+    index: str
+    queries: str
+    clients: int
+    seconds: float
+    k: int
+    windows: int  # before the load, and as many after it
+    window_seconds: float
+
+
+@dataclass(frozen=True)
+class Window:
+    """Queries searched in process, and the seconds and processor's seconds they took."""
+
+    queries: int
+    seconds: float
+    processor: float
+
+
+@dataclass
+class Seen:
+    """What the clients saw."""
+
+    latencies: list[float] = field(default_factory=list)  # seconds, of answers with status 200
+    statuses: Counter[int] = field(default_factory=Counter)
+    memory: list[int] = field(default_factory=list)  # bytes the server holds, once a second
+    server: float = 0.0  # processor's seconds
+    clients: float = 0.0
+
+
+def main() -> None:
+    """Verifies, times, prints and appends the JSON line."""
+    configuration = _arguments()
+    texts = [query.text for query in read_queries(configuration.queries)]
+    index = Index.open(configuration.index)
+    index.search_batch(texts[:CHECKED], configuration.k)
+    with serving(configuration.index) as (server, port):
+        verify(index, texts[:CHECKED], configuration.k, port)
+        inside = in_process(index, texts, configuration)
+        seen = asyncio.run(load(texts, configuration, port, server.pid))
+        inside += in_process(index, texts, configuration)
+    figures = summary(seen, inside, configuration) | {
+        "documents": len(index),
+        "encoder": index.info()["encoder"],
+    }
+    place = journal.append("serve_load", PACKAGES, asdict(configuration), figures)
+    print(f"{table([figures])}\n\nFrom {place}, commit {journal.commit()}.")
+
+
+@contextmanager
+def serving(folder: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """`denslice serve` on a free port, until the block ends."""
+    command = [sys.executable, "-m", "denslice", "serve", folder, "--port", "0"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout is not None
+        port = int(server.stdout.readline().rstrip().rpartition(":")[2])
+        while True:
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz").close()
+                break
+            except OSError:
+                time.sleep(0.1)
+        yield server, port
+    finally:
+        server.terminate()
+        if server.wait(60):
+            raise SystemExit(f"the server ended with status {server.returncode}")
+
+
+def verify(index: Index, texts: list[str], k: int, port: int) -> None:
+    """Stops the benchmark where the server does not answer as the index does."""
+    expected = index.search_batch(texts, k)
+    body = json.dumps({"queries": texts, "k": k}).encode()
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/search", body, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request) as answer:
+        results = json.load(answer)["results"]
+    for text, ranking, result in zip(texts, expected, results, strict=True):
+        found = [(hit["id"], hit["score"]) for hit in result["hits"]]
+        if found != list(zip(ranking.ids, ranking.scores, strict=True)):
+            raise SystemExit(f"{text!r}: the server answers otherwise than the index; nothing is timed")
+
+
+def in_process(index: Index, texts: list[str], configuration: Configuration) -> list[Window]:
+    """What `search_batch` does in each window of time."""
+    queries = cycle(texts)
+    windows = []
+    for _ in range(configuration.windows):
+        done, began, spent = 0, time.perf_counter(), time.process_time()
+        while time.perf_counter() - began < configuration.window_seconds:
+            done += len(index.search_batch(list(islice(queries, CHUNK)), configuration.k))
+        windows.append(Window(done, time.perf_counter() - began, time.process_time() - spent))
+    return windows
+
+
+# --- clients
+
+
+class Client(asyncio.Protocol):
+    """A connection that asks one query after the other until the time is over."""
+
+    def __init__(self, requests: Iterator[bytes], seen: Seen, until: float) -> None:
+        self._requests, self._seen, self._until = requests, seen, until
+        self._buffer = bytearray()
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: Any) -> None:
+        """Asks the first query."""
+        self._transport = transport
+        self._ask()
+
+    def data_received(self, data: bytes) -> None:
+        """Takes an answer, and asks the next query when it is whole."""
+        self._buffer += data
+        head_end = self._buffer.find(b"\r\n\r\n")
+        if head_end < 0:
+            return
+        head = bytes(self._buffer[:head_end]).lower()
+        length = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
+        if len(self._buffer) >= head_end + 4 + length:
+            self._take(int(head[9:12]))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Counts an answer that never came."""
+        if not self.over.done():
+            self._seen.statuses[0] += 1
+            self.over.set_result(None)
+
+    def _take(self, status: int) -> None:
+        self._seen.statuses[status] += 1
+        if status == 200:
+            self._seen.latencies.append(time.perf_counter() - self._asked)
+        self._buffer.clear()
+        if time.perf_counter() < self._until:
+            self._ask()
+        else:
+            self.over.set_result(None)
+            self._transport.close()
+
+    def _ask(self) -> None:
+        self._asked = time.perf_counter()
+        self._transport.write(next(self._requests))
+
+
+async def load(texts: list[str], configuration: Configuration, port: int, server: int) -> Seen:
+    """What so many clients see of the server within the time."""
+    seen = Seen()
+    requests = cycle([_request(text, configuration.k) for text in texts])
+    until = time.perf_counter() + configuration.seconds
+    loop = asyncio.get_running_loop()
+    watching = asyncio.create_task(_watch(server, seen))
+    spent, of_server = time.process_time(), _processor(server)
+    made = [
+        await loop.create_connection(lambda: Client(requests, seen, until), "127.0.0.1", port)
+        for _ in range(configuration.clients)
+    ]
+    await asyncio.gather(*(client.over for _, client in made))
+    watching.cancel()
+    seen.clients, seen.server = time.process_time() - spent, _processor(server) - of_server
+    return seen
+
+
+def _request(text: str, k: int) -> bytes:
+    body = json.dumps({"query": text, "k": k}).encode()
+    head = f"POST /search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+    return f"{head}\r\n\r\n".encode() + body
+
+
+async def _watch(server: int, seen: Seen) -> None:
+    while True:
+        status = Path(f"/proc/{server}/status").read_text(encoding="utf-8")
+        seen.memory.append(1024 * int(status.partition("VmRSS:")[2].split()[0]))
+        await asyncio.sleep(1)
+
+
+def _processor(process: int) -> float:
+    """Seconds of processor time a process has used."""
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+# --- figures
+
+
+def summary(seen: Seen, inside: list[Window], configuration: Configuration) -> dict[str, Any]:
+    """The figures of a run."""
+    answered = len(seen.latencies)
+    rate = answered / configuration.seconds
+    rates = [window.queries / window.seconds for window in inside]
+    p50, p95, p99 = np.percentile(1000 * np.array(seen.latencies), (50, 95, 99)).round(2).tolist()
+    minutes = [int(np.mean(part)) for part in np.array_split(seen.memory, max(1, len(seen.memory) // 60))]
+    processor = {
+        "in_process": sum(window.processor for window in inside) / sum(window.queries for window in inside),
+        "server": seen.server / answered,
+        "clients": seen.clients / answered,
+    }
+    return {
+        "clients": configuration.clients,
+        "seconds": configuration.seconds,
+        "queries_per_s": round(rate, 1),
+        "in_process_per_s": [round(one, 1) for one in rates],
+        "share_of_fastest": round(rate / max(rates), 3),
+        "processor_ms": {name: round(1000 * spent, 2) for name, spent in processor.items()},
+        "p50_ms": p50,
+        "p95_ms": p95,
+        "p99_ms": p99,
+        "statuses": {str(status): count for status, count in sorted(seen.statuses.items())},
+        "memory_by_minute": minutes,
+    }
+
+
+HEAD = (
+    "encoder, documents", "clients, seconds", "queries/s", "in process, fastest (median)", "share of the fastest",
+    "processor ms a query: in process, server, clients", "p50 ms", "p99 ms", "p99 / p50", "answers by status",
+    "memory, first and last minute",
+)  # fmt: skip
+
+
+def table(lines: list[dict[str, Any]]) -> str:
+    """The figures for people to read, as Markdown."""
+    return "\n".join(f"| {' | '.join(row)} |" for row in (HEAD, ["---"] * len(HEAD), *map(_row, lines)))
+
+
+def _row(one: dict[str, Any]) -> list[str]:
+    rates, memory = one["in_process_per_s"], one["memory_by_minute"]
+    return [
+        f"{one['encoder']}, {one['documents']:,}",
+        f"{one['clients']}, {one['seconds']:g}",
+        f"{one['queries_per_s']:,.0f}",
+        f"{max(rates):,.0f} ({median(rates):,.0f})",
+        f"{one['share_of_fastest']:.0%}",
+        ", ".join(f"{spent:.2f}" for spent in one["processor_ms"].values()),
+        f"{one['p50_ms']:.0f}",
+        f"{one['p99_ms']:.0f}",
+        f"{one['p99_ms'] / one['p50_ms']:.1f}",
+        ", ".join(f"{status}: {count:,}" for status, count in one["statuses"].items()),
+        f"{memory[0] / 1e6:,.0f} and {memory[-1] / 1e6:,.0f} MB",
+    ]
+
+
+def _arguments() -> Configuration:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("index", help="an index's folder")
+    parser.add_argument("queries", help="TSV, JSONL or a BEIR folder")
+    parser.add_argument("--clients", type=int, default=64)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("-k", type=int, default=10)
+    parser.add_argument("--windows", type=int, default=3)
+    parser.add_argument("--window-seconds", type=float, default=5.0)
+    return Configuration(**vars(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""denslice as a part of other libraries, each adapter a file with an extra of its own."""

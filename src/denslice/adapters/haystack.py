@@ -1,0 +1,82 @@
+"""An index as a Haystack component: `DensliceRetriever("my.idx", top_k=5)`, with Haystack's own filters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from denslice.errors import InputError, MissingExtraError
+
+try:
+    from haystack import Document, component, default_from_dict, default_to_dict
+except ModuleNotFoundError as error:
+    raise MissingExtraError("the Haystack adapter", "haystack") from error
+
+from denslice.index import Index
+from denslice.records import Hit
+
+COMPARISONS = {"==": "eq", "!=": "ne", ">": "gt", ">=": "gte", "<": "lt", "<=": "lte", "in": "in"}
+
+
+@component
+class DensliceRetriever:
+    """The top_k best documents of an index, which is opened by `warm_up` or the first run."""
+
+    def __init__(
+        self,
+        folder: str,
+        top_k: int = 10,
+        filters: dict[str, Any] | None = None,
+        mode: str | None = None,
+        lam: float | None = None,
+        theta: float = 0.0,
+    ) -> None:
+        self.folder, self.top_k, self.filters = folder, top_k, filters
+        self.mode, self.lam, self.theta = mode, lam, theta
+        self._index: Index | None = None
+
+    def warm_up(self) -> None:
+        """Opens the index."""
+        self._index = self._index or Index.open(self.folder)
+
+    @component.output_types(documents=list[Document])
+    def run(self, query: str, top_k: int | None = None, filters: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The documents found; what is given here takes the place of what the component was made with."""
+        self.warm_up()
+        assert self._index is not None
+        where = where_of(filters or self.filters)
+        how: dict[str, Any] = {"mode": self.mode, "lam": self.lam, "theta": self.theta, "where": where}
+        return {"documents": [_document(hit) for hit in self._index.search(query, top_k or self.top_k, **how)]}
+
+    def to_dict(self) -> dict[str, Any]:
+        """What a pipeline's file keeps of it."""
+        names = ("folder", "top_k", "filters", "mode", "lam", "theta")
+        kept: dict[str, Any] = default_to_dict(self, **{name: getattr(self, name) for name in names})
+        return kept
+
+    @classmethod
+    def from_dict(cls, kept: dict[str, Any]) -> DensliceRetriever:
+        """The component a pipeline's file tells of."""
+        made: DensliceRetriever = default_from_dict(cls, kept)
+        return made
+
+
+def where_of(filters: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Haystack's filters as denslice takes them; fields may be written with or without `meta.` before them."""
+    if not filters:
+        return None
+    operator = filters.get("operator")
+    if operator in ("AND", "OR", "NOT"):
+        parts = [where_of(part) for part in filters.get("conditions", [])]
+        return {"not": {"and": parts}} if operator == "NOT" else {str(operator).lower(): parts}
+    field = str(filters.get("field", "")).removeprefix("meta.")
+    if operator == "not in":
+        return {"not": {field: {"in": filters.get("value")}}}
+    if operator not in COMPARISONS:
+        raise InputError(
+            f"unknown operator {operator!r} in filters; known: AND, OR, NOT, not in, {', '.join(COMPARISONS)}"
+        )
+    return {field: {COMPARISONS[operator]: filters.get("value")}}
+
+
+def _document(hit: Hit) -> Document:
+    return Document(id=hit.id, content=hit.text, meta={**hit.meta, "title": hit.title}, score=hit.score)

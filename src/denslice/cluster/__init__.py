@@ -1,0 +1,1 @@
+"""Past one machine: a collection in shards, built and searched on Ray."""

@@ -1,0 +1,135 @@
+"""Head and shards: ordinary indexes that have one slicing and one vocabulary, the head's.
+
+The functions below the classes run on workers. Each may be repeated after a failure: what it did is then done over.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from uuid import uuid4
+
+import scipy.sparse as sp
+
+from denslice.build import Batch, Build
+from denslice.errors import IndexFormatError
+from denslice.index import Index
+from denslice.records import Explanation
+from denslice.search.retrieve import Found, QueryVectors, Settings
+from denslice.store import lock
+from denslice.store import manifest as manifests
+from denslice.store.files import sync_folder
+from denslice.store.snapshot import Snapshot
+from denslice.view import Where
+
+WAIT = 600.0  # seconds for another change of the same shard to end, such as one whose caller is gone
+
+
+class Head(Index):
+    """The index without documents that knows every word of the collection, and how tokens are sliced."""
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the slicing is made."""
+        return self._view.snapshot.slicing is not None
+
+    def settle(self, words: Sequence[str], sample: sp.csr_array, dimensions: int | None) -> None:
+        """Takes the collection's first words, and makes the slicing from a sample of its documents."""
+
+        def work(build: Build) -> int:
+            build.take_words(words)
+            build.settle(sample, dimensions)
+            return 0
+
+        self._commit(work, 0.0)
+
+    def take_words(self, words: Sequence[str]) -> None:
+        """Takes new words, which get the next ids."""
+        self._commit(lambda build: build.take_words(words), 0.0)
+
+
+class Shard(Index):
+    """The index of one shard."""
+
+    def take(self, head: Snapshot, batches: Iterable[Batch]) -> int:
+        """Adds documents encoded over the head's vocabulary, whose words the shard takes first; how many."""
+
+        def work(build: Build) -> int:
+            words = head.words
+            missing = (words.word(id) for id in range(len(build.words), len(words)))
+            if build.take_words(missing) != len(words):
+                raise IndexFormatError(f"{self.path}: has other words than {head.folder}; the cluster is damaged")
+            return build.add_encoded(batches)
+
+        return self._commit(work, WAIT)
+
+    def follow(self, generation: int) -> None:
+        """Moves on to the last commit if this one is older than `generation`."""
+        if self._view.generation < generation:
+            self.refresh()
+
+    def find(self, queries: Sequence[QueryVectors], settings: Settings, where: Where = None) -> list[Found]:
+        """This shard's best for each query, whose weights are the collection's."""
+        return self._view.find(queries, settings, where)
+
+    def why(self, query: QueryVectors, whole: QueryVectors, id: str) -> Explanation:
+        """Why a document of this shard scores what it does; `whole` is the query before any slicing."""
+        return self._view.explain_vectors(query, whole, id)
+
+
+def new_shard(head: Path, to: Path, batches: Iterable[Batch]) -> int:
+    """Makes a shard and puts it in place in one step; how many documents it has. If it is there, it stays."""
+    if to.exists():
+        return len(Shard.open(to))
+    hidden = to.with_name(f".{to.name}.{uuid4().hex}")
+    try:
+        _copy_head(head, hidden)
+        count = Shard.open(hidden).take(Snapshot(hidden), batches)
+        hidden.rename(to)
+    except OSError:
+        if not to.exists():
+            raise
+        count = len(Shard.open(to))
+    finally:
+        shutil.rmtree(hidden, ignore_errors=True)
+    sync_folder(to.parent)
+    return count
+
+
+def _copy_head(head: Path, to: Path) -> None:
+    """An index like the head. Files that never change are links, where the file system can make them."""
+    left_out = shutil.ignore_patterns(lock.NAME, manifests.OLD, "*.new")
+    shutil.copytree(head, to, ignore=left_out, copy_function=_link)
+    (to / manifests.OLD).mkdir()
+
+
+def _link(source: str, to: str) -> None:
+    if Path(source).name != manifests.NAME:  # whose locks tell readers of one index from those of another
+        try:
+            return os.link(source, to)
+        except OSError:
+            pass
+    shutil.copyfile(source, to)
+
+
+def add(head: Path, shard: Path, batch: Batch) -> int:
+    """Adds encoded documents to a shard; how many."""
+    return Shard.open(shard).take(Snapshot(head), [batch])
+
+
+def delete(shard: Path, ids: Sequence[str]) -> int:
+    """Deletes documents of a shard; how many there were."""
+    return Shard.open(shard).delete(ids, wait=WAIT)
+
+
+def merge(shard: Path) -> int:
+    """Merges a shard's segments; how many were rewritten."""
+    return Shard.open(shard).merge(wait=WAIT)
+
+
+def verify(shard: Path) -> int:
+    """Reads every file of a shard; 0."""
+    Shard.open(shard).verify()
+    return 0

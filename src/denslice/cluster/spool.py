@@ -1,0 +1,127 @@
+"""A part's encoded documents on disk, between encoding and the shards: plain arrays, grouped by owner.
+
+Token ids are the part's own, in the order its words first came; `words` tells them. Where the vocabulary does not
+grow, ids are columns and there are no words.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from uuid import uuid4
+
+import numpy as np
+import scipy.sparse as sp
+
+from denslice.build import Batch
+from denslice.cluster.layout import owner
+from denslice.records import Doc
+from denslice.store.files import Array, load_array, save_arrays, sync_folder
+from denslice.store.vocabulary import Piece, merged_words, write_piece
+from denslice.vectors import Encoded, Ints, stacked
+
+
+def write_spool(folder: Path, batches: Sequence[Batch], words: Sequence[str], shards: int) -> None:
+    """Writes a part under its name in one step; if it is there already, it stays as it is."""
+    hidden = folder.with_name(f".{folder.name}.{uuid4().hex}")
+    hidden.mkdir(parents=True)
+    try:
+        save_arrays(hidden, _arrays(batches, shards))
+        write_piece(hidden, words)
+        sync_folder(hidden)
+        hidden.rename(folder)
+    except OSError:
+        if not folder.exists():
+            raise
+    finally:
+        shutil.rmtree(hidden, ignore_errors=True)
+    sync_folder(folder.parent)
+
+
+class Spool:
+    """A part that was written."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @property
+    def docs(self) -> int:
+        """How many documents it has."""
+        return len(self._load("order"))
+
+    @property
+    def dimensions(self) -> int | None:
+        """The width of its dense vectors; None where there are none, or no documents."""
+        return int(self._dense.shape[1]) if self._dense is not None else None
+
+    def words(self) -> list[str]:
+        """Its words, in the order of their ids."""
+        return merged_words([Piece.open(self.folder, 0)])
+
+    def weights(self, ids: Ints | None) -> sp.csr_array:
+        """Every document's weights, in the order they were read; `ids` are the collection's token ids."""
+        rows = np.argsort(self._load("order"), kind="stable")
+        return self._of(rows, ids)
+
+    def of(self, shard: int, ids: Ints | None) -> Batch:
+        """The documents that belong to a shard, in the order they were read."""
+        start, end = self._load("shard_starts")[shard : shard + 2].tolist()
+        rows = np.arange(start, end)
+        starts = self._load("doc_starts")[start : end + 1].tolist()
+        text = self._load("doc_bytes").data
+        docs = [Doc(*json.loads(bytes(text[a:b]))) for a, b in pairwise(starts)]
+        dense = None if self._dense is None else self._dense[rows].astype(np.float32)
+        return docs, Encoded(self._of(rows, ids), dense, self._load("lengths")[rows])
+
+    def _of(self, rows: Ints, ids: Ints | None) -> sp.csr_array:
+        starts, columns, weights = (self._load(name) for name in ("row_starts", "row_keys", "row_weights"))
+        width = int(self._load("width")[0])
+        local = sp.csr_array((weights, columns, starts), (len(starts) - 1, width))[rows]
+        if ids is None:
+            return local
+        wide = int(ids.max(initial=-1)) + 1
+        renamed = sp.csr_array((local.data, ids[local.indices], local.indptr), (len(rows), wide))
+        renamed.sort_indices()
+        return renamed
+
+    @cached_property
+    def _dense(self) -> Array | None:
+        path = self.folder / "dense.npy"
+        return load_array(path) if path.exists() else None
+
+    def _load(self, name: str) -> Array:
+        return load_array(self.folder / f"{name}.npy")
+
+
+def _arrays(batches: Sequence[Batch], shards: int) -> dict[str, Array]:
+    docs = [doc for some, _ in batches for doc in some]
+    owners = np.array([owner(doc.id, shards) for doc in docs], dtype=np.int64)
+    order = np.argsort(owners, kind="stable")
+    encoded = [one for _, one in batches]
+    empty = sp.csr_array((0, 1), dtype=np.float32)
+    weights = stacked([one.lexical for one in encoded] or [empty])[order]
+    lines = [_line(docs[at]) for at in order.tolist()]
+    lengths = [np.zeros(len(some), np.int64) if one.lengths is None else one.lengths for some, one in batches]
+    arrays: dict[str, Array] = {
+        "order": order,
+        "shard_starts": np.searchsorted(owners[order], np.arange(shards + 1)),
+        "row_starts": weights.indptr.astype(np.int64),
+        "row_keys": weights.indices.astype(np.int32),
+        "row_weights": weights.data,
+        "width": np.array([weights.shape[1]]),
+        "lengths": np.concatenate(lengths)[order] if lengths else np.zeros(0, np.int64),
+        "doc_bytes": np.frombuffer(b"".join(lines), dtype=np.uint8),
+        "doc_starts": np.concatenate([[0], np.cumsum([len(line) for line in lines], dtype=np.int64)]),
+    }
+    dense = [one.dense for one in encoded if one.dense is not None]
+    if dense:
+        arrays["dense"] = np.concatenate(dense)[order].astype(np.float16)  # as segments store them
+    return arrays
+
+
+def _line(doc: Doc) -> bytes:
+    return json.dumps([doc.id, doc.text, doc.title, json.loads(doc.meta_json())], ensure_ascii=True).encode()

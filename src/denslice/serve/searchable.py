@@ -1,0 +1,62 @@
+"""What the server asks of what it serves: an Index is one, and so is anything that offers the same verbs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from denslice.records import Doc, Explanation, Ranking
+
+
+class Searchable(Protocol):
+    """The verbs of an Index that the server uses. Every one may be called from any thread, at any time."""
+
+    @property
+    def generation(self) -> int:
+        """Which commit is shown: any number that changes whenever results may."""
+        ...
+
+    @property
+    def lam(self) -> float:
+        """λ, the weight of the dense score, where a search gives none."""
+        ...
+
+    def search_batch(
+        self,
+        texts: Sequence[str],
+        k: int = 10,
+        *,
+        theta: float = 0.0,
+        candidates: int = 10_000,
+        lam: float | None = None,
+        mode: str | None = None,
+        candidates_from: str = "both",
+        where: Mapping[str, Any] | None = None,
+    ) -> list[Ranking]:
+        """The k best documents for each text."""
+        ...
+
+    def explain(self, text: str, id: str, *, lam: float | None = None, mode: str | None = None) -> Explanation:
+        """Why the document with this id scores what it does for a text."""
+        ...
+
+    def get(self, id: str) -> Doc | None:
+        """The document with this id."""
+        ...
+
+    def add(self, docs: Iterable[Doc | Mapping[str, Any]], *, wait: float = 0.0) -> int:
+        """Adds or replaces documents in one commit; how many."""
+        ...
+
+    def delete(self, ids: Iterable[str], *, wait: float = 0.0) -> int:
+        """Deletes documents in one commit; how many there were."""
+        ...
+
+    def refresh(self) -> bool:
+        """Moves on to the last commit, of whichever process; whether there was a newer one."""
+        ...
+
+    def info(self) -> dict[str, Any]:
+        """What it is. Used are: documents, generation, encoder, encoder_options, slicing, slices, dimensions,
+        filterable, and path where there is one, which no answer ever shows."""
+        ...

@@ -1,0 +1,231 @@
+"""The server's work, apart from HTTP: limits kept, queries answered, documents read and written, commits followed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from denslice.errors import DensliceError, InputError, LockedError, MissingShardsError
+from denslice.matches import words_of
+from denslice.records import Doc
+from denslice.search.filter import Condition, Every, Filter, Not, Some, parse
+from denslice.serve.answering import Answer, How, answers
+from denslice.serve.batching import Batcher
+from denslice.serve.metrics import Metrics
+from denslice.serve.models import About, NewDocument, SearchRequest
+from denslice.serve.refusals import Refusal, busy
+from denslice.serve.searchable import Searchable
+from denslice.serve.settings import Limits
+from denslice.serve.turns import Turns
+
+log = logging.getLogger("denslice.serve")
+READERS = 2  # threads that fetch documents
+LOCK_WAIT = 2.0  # seconds a write waits for another process that writes
+Value = TypeVar("Value")
+
+
+class Service:
+    """One searchable thing, served. Started and stopped within a running event loop."""
+
+    def __init__(self, searchable: Searchable, limits: Limits, metrics: Metrics, writable: bool = False) -> None:
+        self._searchable, self._limits, self._metrics, self._writable = searchable, limits, metrics, writable
+        self.ready = False
+        self._show()
+        if self._info["encoder"] == "vectors":
+            raise InputError("this index holds ready vectors, and a server is asked with texts: search it from Python")
+        self._words = words_of(self._info)
+        self._trouble = ""
+        self._reads, self._writes = Turns(limits.max_waiting), Turns(limits.max_writes)
+
+    async def start(self) -> None:
+        """Begins to answer; `ready` once a first search has gone through."""
+        self._readers = ThreadPoolExecutor(READERS, "denslice-read")
+        self._writer = ThreadPoolExecutor(1, "denslice-write")
+        self._batcher = Batcher(self._answers, self._limits, self._metrics)
+        self._batcher.start()
+        self._tasks = [asyncio.create_task(self._warm_up()), asyncio.create_task(self._follow())]
+
+    async def stop(self) -> None:
+        """Ends, when what is under way is done."""
+        for task in self._tasks:
+            task.cancel()
+        await self._batcher.stop()
+        for pool in (self._readers, self._writer):
+            await asyncio.get_running_loop().run_in_executor(None, pool.shutdown)
+
+    # --- reading
+
+    async def search(self, asked: SearchRequest) -> dict[str, Any]:
+        """A result for each query of a request, as models.SearchResponse describes it."""
+        texts = asked.texts()
+        self._check(asked, texts)
+        try:
+            found, waited = await self._batcher.search(texts, How.of(asked))
+        except InputError as error:
+            raise self._refusal(error) from error
+        except MissingShardsError as error:
+            raise Refusal(503, "incomplete", str(error)) from error
+        first, pairs = found[0], zip(texts, found, strict=True)
+        return {
+            "results": [{"query": text, "hits": one.hits, "missing": list(one.missing)} for text, one in pairs],
+            "generation": first.generation,
+            "took_ms": _milliseconds(first, waited),
+            "batch": first.batch,
+        }
+
+    async def document(self, id: str) -> Doc:
+        """The document with this id."""
+        with self._reads.one():
+            doc = await self._within_time(self._readers, partial(self._searchable.get, id))
+        if doc is None:
+            raise Refusal(404, "no_document", "there is no document with this id")
+        return doc
+
+    def about(self) -> About:
+        """What is served; of a model's folder only its name."""
+        info = self._info
+        encoder = Path(info["encoder"]).name
+        told = {name: info[name] for name in ("documents", "generation", "slicing", "slices", "dimensions")}
+        fields = list(info["filterable"])
+        return About(
+            **told,
+            encoder=encoder,
+            filterable=fields,
+            lam=self._lam,
+            writable=self._writable,
+            limits={name: most for name, most in asdict(self._limits).items() if name.startswith("max_")},
+        )
+
+    # --- writing
+
+    async def add(self, documents: Sequence[NewDocument]) -> int:
+        """Adds documents in one commit; how many."""
+        return await self._write(len(documents), self._searchable.add, [one.model_dump() for one in documents])
+
+    async def delete(self, ids: Sequence[str]) -> int:
+        """Deletes documents in one commit; how many there were."""
+        return await self._write(len(ids), self._searchable.delete, ids)
+
+    @property
+    def generation(self) -> int:
+        """The commit that is shown."""
+        return self._searchable.generation
+
+    async def _write(self, count: int, change: Callable[..., int], given: Sequence[Any]) -> int:
+        """One write after the other. A write that has begun is waited for, as nobody could tell whether it was done."""
+        if count > self._limits.max_documents:
+            most = self._limits.max_documents
+            raise Refusal(422, "too_many_documents", f"{count:,} documents in one request; at most {most:,}")
+        with self._writes.one():
+            loop = asyncio.get_running_loop()
+            try:
+                return await loop.run_in_executor(self._writer, self._changed, partial(change, given, wait=LOCK_WAIT))
+            except LockedError as error:
+                raise busy("another process is writing to the index") from error
+            except InputError as error:
+                raise self._refusal(error) from error
+
+    def _changed(self, change: Callable[[], int]) -> int:
+        done = change()
+        self._show()
+        return done
+
+    # --- limits
+
+    def _check(self, asked: SearchRequest, texts: Sequence[str]) -> None:
+        """Refuses a search that asks for more than the limits allow."""
+        limits, longest = self._limits, max(map(len, texts))
+        explained = asked.k * len(texts) if asked.explain else 0
+        for code, found, most, what in (
+            ("too_many_queries", len(texts), limits.max_queries, "queries in one request"),
+            ("query_too_long", longest, limits.max_query_length, "characters in a query"),
+            ("k_too_large", asked.k, limits.max_k, "for k"),
+            ("candidates_too_large", asked.candidates, limits.max_candidates, "for candidates"),
+            ("too_many_explained", explained, limits.max_explained, "documents explained in one request"),
+        ):
+            if found > most:
+                raise Refusal(422, code, f"{found:,} {what}; at most {most:,}")
+        if asked.where is not None:
+            self._check_filter(asked.where)
+
+    def _check_filter(self, where: dict[str, Any]) -> None:
+        try:
+            conditions = _conditions(parse(where))
+        except InputError as error:
+            raise Refusal(422, "bad_filter", str(error)) from None
+        if conditions > self._limits.max_conditions:
+            most = self._limits.max_conditions
+            raise Refusal(422, "filter_too_large", f"{conditions:,} conditions in where; at most {most:,}")
+
+    async def _within_time(self, pool: ThreadPoolExecutor, work: Callable[[], Value]) -> Value:
+        try:
+            async with asyncio.timeout(self._limits.timeout):
+                return await asyncio.get_running_loop().run_in_executor(pool, work)
+        except TimeoutError:
+            raise Refusal(503, "timeout", f"not answered within {self._limits.timeout:g} s") from None
+        except MissingShardsError as error:
+            raise Refusal(503, "incomplete", str(error)) from error
+
+    def _refusal(self, error: InputError) -> Exception:
+        """What the caller hears: the reason, unless it is of the server's own files, which is the server's fault."""
+        path = self._info.get("path")
+        return error if path and path in str(error) else Refusal(422, "invalid", str(error))
+
+    # --- keeping up
+
+    def _answers(self, texts: Sequence[str], how: How) -> list[Answer]:
+        return answers(self._searchable, texts, how, self._words)
+
+    async def _warm_up(self) -> None:
+        """Compiles or loads what the first searches need."""
+        how = How.of(SearchRequest.model_validate({"query": "", "k": 1, "explain": True}))
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._readers, self._answers, ["warm", "up"], how)
+            self.ready = True
+        except DensliceError as error:
+            log.error("not ready: %s", error)
+
+    async def _follow(self) -> None:
+        """Moves on to new commits as they come."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(self._limits.refresh_seconds)
+            await loop.run_in_executor(self._readers, self._refresh)
+
+    def _refresh(self) -> None:
+        try:
+            if self._searchable.refresh():
+                self._show()
+            self._trouble = ""
+        except (DensliceError, OSError) as error:
+            self._metrics.refresh_failed()
+            if str(error) != self._trouble:
+                self._trouble = str(error)
+                log.error("goes on with generation %d: %s", self._searchable.generation, error)
+
+    def _show(self) -> None:
+        """Notes which commit is shown, and has its encoder loaded before a query waits for it."""
+        self._info, self._lam = self._searchable.info(), self._searchable.lam
+        self._metrics.shown(self._info["generation"], self._info["documents"])
+
+
+def _conditions(filter: Filter) -> int:
+    match filter:
+        case Every(parts) | Some(parts):
+            return sum(map(_conditions, parts))
+        case Not(part):
+            return _conditions(part)
+        case Condition(_, operator, operand):
+            return max(1, len(operand)) if operator == "in" else 1
+
+
+def _milliseconds(answer: Answer, waited: float) -> dict[str, float]:
+    stages = {"queue": waited, **answer.seconds}
+    stages["total"] = sum(stages.values())
+    return {name: round(1000 * seconds, 3) for name, seconds in stages.items()}

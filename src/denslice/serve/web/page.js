@@ -1,0 +1,251 @@
+// The page's state and what it asks of the server; results.js draws the answers.
+import { drawHits, element, number } from "./results.js";
+
+const PAGE = 10; // results at first, and with each "show more"
+const PAUSE = 150; // ms a slider must rest before the query is run again
+const STAGES = ["queue", "encode", "filter", "search", "documents", "explain"];
+const OPERATORS = { eq: "is", ne: "is not", gte: "≥", lte: "≤", gt: ">", lt: "<" };
+
+const at = (id) => document.getElementById(id);
+const form = at("search"), query = at("query"), lam = at("lam"), theta = at("theta"), results = at("results");
+const modes = [...form.elements.mode];
+let about = null, early = false, k = PAGE, asking = null, timer = 0;
+
+// --- asking
+
+async function ask(path, options = {}) {
+  const headers = { "Content-Type": "application/json" };
+  const key = sessionStorage.getItem("key");
+  if (key) headers.Authorization = `Bearer ${key}`;
+  const response = await fetch(path, { ...options, headers });
+  at("key-form").hidden = response.status !== 401;
+  if (response.status === 401) at("key").focus();
+  const answer = await response.json();
+  if (!response.ok) throw new Error(answer.error.message);
+  return answer;
+}
+
+async function search() {
+  asking?.abort();
+  const text = query.value.trim();
+  if (!text) return clear();
+  const mine = (asking = new AbortController());
+  results.classList.add("busy");
+  try {
+    const answer = await ask("search", { method: "POST", body: JSON.stringify(asked(text)), signal: mine.signal });
+    show(answer);
+  } catch (error) {
+    if (error.name !== "AbortError") complain(error.message);
+  } finally {
+    if (asking === mine) results.classList.remove("busy");
+  }
+}
+
+function asked(text) {
+  const mode = chosenMode();
+  const body = { query: text, k, mode, theta: Number(theta.value), explain: true };
+  if (mode !== "lexical") body.lam = Number(lam.value);
+  const where = filters();
+  if (where) body.where = where;
+  return body;
+}
+
+function chosenMode() {
+  return modes.find((one) => one.checked).value;
+}
+
+// --- showing
+
+function show(answer) {
+  const { hits, missing } = answer.results[0];
+  at("trouble").hidden = at("welcome").hidden = true;
+  at("summary").hidden = false;
+  const found = hits.length === 0 ? "No document matches" : hits.length === 1 ? "1 result" : `${hits.length} results`;
+  const away = missing.length ? `; no answer from ${missing.join(", ")}` : "";
+  at("count").textContent = `${found} in ${number(answer.took_ms.total)} ms${away}`;
+  const stages = STAGES.filter((name) => name in answer.took_ms && !(name === "filter" && !filters()));
+  at("stages").replaceChildren(...stages.map((name) =>
+    element("div", {}, element("dt", {}, name), element("dd", {}, number(answer.took_ms[name])))));
+  at("hits").replaceChildren(...drawHits(hits, addFilter));
+  at("more").hidden = hits.length < k || k + PAGE > Math.min(about.limits.max_k, about.limits.max_explained);
+  suggest(hits);
+  remember();
+}
+
+function complain(message) {
+  at("trouble").textContent = message;
+  at("trouble").hidden = false;
+  at("hits").replaceChildren();
+  at("summary").hidden = at("more").hidden = at("welcome").hidden = true;
+}
+
+function clear() {
+  at("hits").replaceChildren();
+  at("summary").hidden = at("more").hidden = at("trouble").hidden = true;
+  at("welcome").hidden = false;
+  results.classList.remove("busy");
+  remember();
+}
+
+function labels() {
+  const mode = chosenMode();
+  at("lam-value").textContent = number(Number(lam.value));
+  at("theta-value").textContent = Number(theta.value) === 0 ? "0 (exact)" : number(Number(theta.value));
+  for (const [slider, off] of [[lam, mode === "lexical"], [theta, mode === "dense"]]) {
+    slider.disabled = off;
+    slider.parentElement.classList.toggle("off", off);
+  }
+}
+
+// --- filters
+
+function addFilter(field = "", value = "", operator = "eq") {
+  const row = element("li", {});
+  const options = Object.entries(OPERATORS).map(([name, shown]) => element("option", { value: name }, shown));
+  const parts = [
+    element("input", { "aria-label": "Field", placeholder: "field", list: "fields", value: field }),
+    element("select", { "aria-label": "Comparison" }, ...options),
+    element("input", { "aria-label": "Value", placeholder: "value", value: String(value) }),
+    element("button", { type: "button", class: "plain", "aria-label": "Remove this filter" }, "✕"),
+  ];
+  parts[1].value = operator;
+  parts[3].addEventListener("click", () => { row.remove(); again(); at("add-filter").focus(); });
+  for (const part of parts.slice(0, 3)) part.addEventListener("change", again);
+  row.append(...parts);
+  at("filters").append(row);
+  if (field) again(); else parts[0].focus();
+}
+
+// What the filter rows say, as the server takes it; a number is meant whether it was stored as one or as text.
+function filters() {
+  const rows = [...at("filters").children].map((row) => [...row.children].map((part) => part.value.trim()));
+  const all = rows.filter(([field, , value]) => field && value).map(([field, operator, value]) => {
+    const isNumber = value !== "" && Number.isFinite(Number(value));
+    const truth = { true: true, false: false }[value];
+    const values = [value, ...(isNumber ? [Number(value)] : []), ...(truth === undefined ? [] : [truth])];
+    if (operator === "eq") return { [field]: { in: values } };
+    if (operator === "ne") return { not: { [field]: { in: values } } };
+    return { [field]: { [operator]: isNumber ? Number(value) : value } };
+  });
+  return all.length ? { and: all } : null;
+}
+
+function suggest(hits) {
+  const names = new Set([...about.filterable, ...hits.flatMap((hit) => Object.keys(hit.meta))]);
+  at("fields").replaceChildren(...[...names].map((name) => element("option", { value: name })));
+}
+
+// --- the address, so that a search can be kept and sent to others
+
+function remember() {
+  const state = new URLSearchParams();
+  const text = query.value.trim();
+  if (text) state.set("q", text);
+  if (text && chosenMode() !== startMode()) state.set("mode", chosenMode());
+  if (text && Number(lam.value) !== about.lam) state.set("lam", lam.value);
+  if (text && Number(theta.value) !== 0) state.set("theta", theta.value);
+  for (const row of at("filters").children) {
+    const [field, operator, value] = [...row.children].map((part) => part.value.trim());
+    if (text && field && value) state.append("filter", JSON.stringify([field, operator, value]));
+  }
+  const address = state.size ? `?${state}` : "./";
+  if (address === (location.search || "./")) return;
+  const known = new URLSearchParams(location.search).get("q");
+  if (known === (text || null)) history.replaceState(null, "", address);
+  else history.pushState(null, "", address);
+  document.title = text ? `${text} – denslice` : "denslice";
+}
+
+// What is typed while the page still starts is kept.
+function recall(typed = "") {
+  const state = new URLSearchParams(location.search);
+  query.value = state.get("q") ?? typed;
+  const mode = modes.find((one) => one.value === state.get("mode") && !one.disabled);
+  (mode ?? modes.find((one) => one.value === startMode())).checked = true;
+  lam.value = state.get("lam") ?? about.lam;
+  theta.value = state.get("theta") ?? 0;
+  at("filters").replaceChildren();
+  k = PAGE;
+  labels();
+  for (const filter of state.getAll("filter")) {
+    try {
+      const [field, operator, value] = JSON.parse(filter);
+      if (field && operator in OPERATORS) addFilter(String(field), String(value), operator);
+    } catch { /* an address somebody typed */ }
+  }
+  if (state.has("q") || early) search(); else clear();
+  early = false;
+}
+
+function startMode() {
+  return about.dimensions ? "hybrid" : "lexical";
+}
+
+// --- listening
+
+function again() {
+  if (!about) return;
+  labels();
+  clearTimeout(timer);
+  timer = setTimeout(search, PAUSE);
+}
+
+form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  k = PAGE;
+  if (about) search(); else early = true;
+});
+for (const one of [...modes, lam, theta]) one.addEventListener("input", again);
+at("add-filter").addEventListener("click", () => addFilter());
+at("more").addEventListener("click", () => { k += PAGE; search(); });
+at("key-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  sessionStorage.setItem("key", at("key").value);
+  start();
+});
+addEventListener("popstate", () => recall());
+addEventListener("keydown", (event) => {
+  const typing = event.target.closest("input:not([type=range], [type=radio]), select");
+  if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey) {
+    event.preventDefault();
+    query.select();
+  } else if (event.key === "Escape" && event.target === query) {
+    query.value = "";
+    clear();
+  }
+});
+
+// --- light and dark
+
+function theme(chosen) {
+  if (chosen) document.documentElement.dataset.theme = chosen;
+  const dark = chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  at("theme").textContent = dark ? "☀" : "☾";
+  return dark;
+}
+
+at("theme").addEventListener("click", () => {
+  const dark = theme(document.documentElement.dataset.theme);
+  localStorage.setItem("theme", dark ? "light" : "dark");
+  theme(dark ? "light" : "dark");
+});
+theme(localStorage.getItem("theme"));
+
+// --- the start
+
+async function start() {
+  try {
+    about = await ask("index");
+  } catch (error) {
+    return complain(error.message);
+  }
+  at("about").textContent = `${about.documents.toLocaleString("en")} documents · ${about.encoder} · ${about.slices} slices`;
+  for (const one of modes) one.disabled = one.value !== "lexical" && !about.dimensions;
+  lam.max = number(Math.max(2 * about.lam, 2));
+  lam.step = about.lam >= 10 ? 0.5 : 0.05;
+  if (matchMedia("(max-width: 40rem)").matches) at("settings").open = false;
+  suggest([]);
+  recall(query.value);
+}
+
+start();

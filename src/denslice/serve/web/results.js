@@ -1,0 +1,182 @@
+// Results as elements: the score as a bar of its parts, the text with its matches marked, and the parts one by one.
+// Texts go in as text nodes, never as markup.
+
+const WORDS = 8; // colours there are
+const EXCERPT = 340; // characters shown of a text
+const LEAD = 60; // of these before the first match
+const MEANING = "meaning";
+
+export function element(tag, attributes, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+}
+
+export function number(value) {
+  return value.toFixed(Math.abs(value) < 100 ? 2 : 1);
+}
+
+export function drawHits(hits, addFilter) {
+  const colours = coloursOf(hits);
+  const best = Math.max(...hits.map((hit) => parts(hit).reduce((sum, part) => sum + Math.max(0, part.share), 0)), 1e-9);
+  return hits.map((hit, rank) => drawHit(hit, rank, colours, best, addFilter));
+}
+
+// A colour for each word, the heaviest word of the query first, the same in every result.
+function coloursOf(hits) {
+  const weights = new Map();
+  for (const hit of hits)
+    for (const term of [...hit.explanation.terms, ...hit.explanation.lost]) weights.set(term.token, term.query_weight);
+  const words = [...weights].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1)).map(([word]) => word);
+  return new Map([[MEANING, "var(--meaning)"], ...words.map((word, at) => [`word ${word}`, `var(--word-${at % WORDS})`])]);
+}
+
+// The parts of a score, in the order they are drawn: meaning, then words by what they gave.
+function parts(hit) {
+  const why = hit.explanation;
+  const named = new Map();
+  for (const match of why.matches)
+    if (!named.has(match.token)) named.set(match.token, [...hit[match.field]].slice(match.start, match.end).join(""));
+  const words = why.terms.map((term) => ({ colour: `word ${term.token}`, name: shown(named.get(term.token), term.token),
+    share: term.contribution, product: `${number(term.query_weight)} × ${number(term.doc_weight)}`, stem: term.token }));
+  const meaning = why.dense === 0 ? [] : [{ colour: MEANING, name: MEANING, share: why.dense, product: "" }];
+  return [...meaning, ...words];
+}
+
+function shown(word, token) {
+  return word ? word.toLowerCase() : token;
+}
+
+function drawHit(hit, rank, colours, best, addFilter) {
+  const all = parts(hit);
+  const item = element("li", { class: "hit", "data-id": hit.id, "data-score": hit.score });
+  const title = element("h2", { id: `hit-${rank}` });
+  title.append(...marked(hit.title || hit.id, hit.title ? spans(hit, "title") : [], colours));
+  const text = element("p", { class: "text" });
+  const excerpt = excerptOf(hit);
+  const start = excerpt.start > 0 ? "… " : "", end = excerpt.end < excerpt.length ? " …" : "";
+  text.append(start, ...marked(hit.text, spans(hit, "text"), colours, excerpt), end);
+  const why = drawWhy(hit, all, colours, rank);
+  const foot = element("div", { class: "foot" }, element("span", { class: "id" }, hit.title ? hit.id : ""), ...chips(hit, addFilter));
+  const actions = element("span", { class: "actions" });
+  if (start || end) actions.append(wholeText(hit, text, colours));
+  actions.append(toggle("Why", why, { "aria-controls": why.id, "aria-describedby": title.id }));
+  foot.append(actions);
+  item.append(
+    element("div", { class: "head" }, title, element("span", { class: "score", title: "score" }, number(hit.score))),
+    drawWhole(hit, all, colours, best), text, foot, why);
+  return item;
+}
+
+// --- the score
+
+function drawWhole(hit, all, colours, best) {
+  const told = all.map((part) => `${part.name} ${number(part.share)}`).join(", ");
+  const bar = element("div", { class: "whole", role: "img", "aria-label": `score ${number(hit.score)}: ${told}` });
+  for (const part of all.filter((one) => one.share > 0)) {
+    const piece = element("i", { title: `${part.name} ${number(part.share)}` });
+    piece.style.width = `${(100 * part.share) / best}%`;
+    piece.style.setProperty("--colour", colours.get(part.colour));
+    bar.append(piece);
+  }
+  return bar;
+}
+
+function drawWhy(hit, all, colours, rank) {
+  const why = hit.explanation;
+  const longest = Math.max(...all.map((part) => Math.abs(part.share)), 1e-9);
+  const rows = all.map((part) => {
+    const bar = element("div", {});
+    bar.style.width = `${(100 * Math.abs(part.share)) / longest}%`;
+    bar.style.setProperty("--colour", colours.get(part.colour));
+    const name = element("th", { scope: "row", title: part.stem && part.stem !== part.name ? `stem: ${part.stem}` : part.name }, part.name);
+    return element("tr", { "data-share": part.share }, name,
+      element("td", { class: part.share < 0 ? "bar minus" : "bar", "aria-hidden": "true" }, bar),
+      element("td", { class: "product" }, part.product), element("td", { class: "share" }, number(part.share)));
+  });
+  const lost = why.lost.map((term) => element("tr", { class: "lost" }, element("th", { scope: "row" }, term.token),
+    element("td", { class: "bar" }, "dropped by the slicing"),
+    element("td", { class: "product" }, `${number(term.query_weight)} × ${number(term.doc_weight)}`),
+    element("td", { class: "share" }, "0")));
+  const total = element("tr", {}, element("th", { scope: "row" }, "score"), element("td", { "aria-hidden": "true" }),
+    element("td", { class: "product" }), element("td", { class: "share" }, number(why.score)));
+  const table = element("table", { class: "why", id: `why-${rank}` },
+    element("caption", {}, "What each part added: query weight × document weight"),
+    element("tbody", {}, ...rows, ...lost), element("tfoot", {}, total));
+  table.hidden = true;
+  return table;
+}
+
+// --- the text
+
+function spans(hit, field) {
+  return hit.explanation.matches.filter((match) => match.field === field);
+}
+
+// Pieces of a text, matches marked. Places are counted in code points, of which JavaScript's strings may hold two units.
+function marked(text, matches, colours, part = { start: 0, end: Infinity }) {
+  const letters = [...text], pieces = [];
+  let at = part.start;
+  for (const match of matches) {
+    if (match.start < at || match.end > part.end) continue;
+    pieces.push(letters.slice(at, match.start).join(""));
+    const mark = element("mark", {}, letters.slice(match.start, match.end).join(""));
+    mark.style.setProperty("--colour", colours.get(`word ${match.token}`));
+    pieces.push(mark);
+    at = match.end;
+  }
+  pieces.push(letters.slice(at, part.end).join(""));
+  return pieces;
+}
+
+// Where the text holds the most different words within the length of an excerpt.
+function excerptOf(hit) {
+  const letters = [...hit.text], matches = spans(hit, "text");
+  const length = letters.length;
+  if (length <= EXCERPT * 1.2) return { start: 0, end: length, length };
+  let best = 0, most = 0;
+  for (const first of matches) {
+    const near = matches.filter((one) => one.start >= first.start && one.end <= first.start + EXCERPT - LEAD);
+    const variety = new Set(near.map((one) => one.token)).size;
+    if (variety > most) [best, most] = [first.start, variety];
+  }
+  let start = best <= LEAD * 2 ? 0 : best - LEAD;
+  while (start > 0 && /\S/.test(letters[start - 1]) && best - start < 2 * LEAD) start -= 1;
+  let end = Math.min(length, start + EXCERPT);
+  while (end < length && /\S/.test(letters[end]) && end - start < EXCERPT + LEAD) end += 1;
+  return { start, end, length };
+}
+
+function wholeText(hit, text, colours) {
+  const short = [...text.childNodes];
+  const button = element("button", { type: "button", class: "plain", "aria-expanded": "false" }, "Whole text");
+  button.addEventListener("click", () => {
+    const whole = button.getAttribute("aria-expanded") === "false";
+    button.setAttribute("aria-expanded", String(whole));
+    button.textContent = whole ? "Excerpt" : "Whole text";
+    text.classList.toggle("all", whole);
+    text.replaceChildren(...(whole ? marked(hit.text, spans(hit, "text"), colours) : short));
+  });
+  return button;
+}
+
+// --- below the text
+
+function chips(hit, addFilter) {
+  const plain = Object.entries(hit.meta).filter(([, value]) => ["string", "number", "boolean"].includes(typeof value));
+  return plain.slice(0, 6).map(([field, value]) => {
+    const chip = element("button", { type: "button", class: "chip", title: "Only such documents" }, `${field}: ${value}`);
+    chip.addEventListener("click", () => addFilter(field, value));
+    return chip;
+  });
+}
+
+function toggle(name, target, attributes) {
+  const button = element("button", { type: "button", class: "plain", "aria-expanded": "false", ...attributes }, name);
+  button.addEventListener("click", () => {
+    target.hidden = !target.hidden;
+    button.setAttribute("aria-expanded", String(!target.hidden));
+  });
+  return button;
+}

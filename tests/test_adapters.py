@@ -1,0 +1,125 @@
+"""The adapters, each against the real library it is for."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"  # read as it is imported: tests tell nobody anything
+
+from denslice import Index, InputError
+
+DOCS: list[dict[str, Any]] = [
+    {"id": "cats", "title": "On cats", "text": "Cats sleep all day.", "year": 2020, "lang": "en"},
+    {"id": "dogs", "text": "Dogs chase cats.", "year": 2021, "lang": "de"},
+    {"id": "owls", "text": "Owls and cats see at night.", "lang": "en"},
+]
+FILTERS: list[dict[str, Any]] = [
+    {"field": "meta.year", "operator": "==", "value": 2020},
+    {"field": "year", "operator": "!=", "value": 2020},
+    {"field": "meta.year", "operator": ">=", "value": 2021},
+    {"field": "meta.year", "operator": "<", "value": 2021},
+    {"field": "meta.lang", "operator": "in", "value": ["de", "fr"]},
+    {"field": "meta.lang", "operator": "not in", "value": ["de", "fr"]},
+    {
+        "operator": "AND",
+        "conditions": [
+            {"field": "meta.lang", "operator": "==", "value": "en"},
+            {"operator": "NOT", "conditions": [{"field": "meta.year", "operator": "==", "value": 2020}]},
+        ],
+    },
+    {
+        "operator": "OR",
+        "conditions": [
+            {"field": "meta.year", "operator": ">", "value": 2020},
+            {"field": "meta.year", "operator": "<=", "value": 2020},
+        ],
+    },
+]
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
+    made = Index.create(tmp_path_factory.mktemp("adapters") / "a.idx", "bm25")
+    made.add(DOCS)
+    return made
+
+
+# --- LangChain
+
+
+def test_a_langchain_retriever_finds_what_the_index_finds(index: Index) -> None:
+    pytest.importorskip("langchain_core", reason="the LangChain adapter needs the extra langchain")
+    from langchain_core.runnables import RunnableLambda
+
+    from denslice.adapters.langchain import DensliceRetriever
+
+    retriever = DensliceRetriever(index=index, k=2)
+    hits = list(index.search("sleeping cats", 2))
+    found = retriever.invoke("sleeping cats")
+    assert [(doc.id, doc.page_content) for doc in found] == [(hit.id, hit.text) for hit in hits]
+    assert found[0].metadata["score"] == hits[0].score
+    assert found[0].metadata["year"] == 2020
+    assert found[0].metadata["title"] == "On cats"
+    filtered = DensliceRetriever(index=index, where={"lang": "de"})
+    assert [doc.id for doc in filtered.invoke("cats")] == ["dogs"]
+    chain = retriever | RunnableLambda(lambda docs: [doc.id for doc in docs])
+    assert chain.batch(["cats", "owls"]) == [list(index.search(query, 2).ids) for query in ("cats", "owls")]
+
+
+# --- Haystack
+
+
+def test_a_haystack_component_runs_in_a_pipeline_and_is_kept_in_its_file(index: Index) -> None:
+    pytest.importorskip("haystack", reason="the Haystack adapter needs the extra haystack")
+    from haystack import Pipeline
+
+    from denslice.adapters.haystack import DensliceRetriever
+
+    pipeline = Pipeline()
+    pipeline.add_component("retriever", DensliceRetriever(str(index.path), top_k=2))
+    again = Pipeline.loads(pipeline.dumps(), unsafe=True)
+    for one in (pipeline, again):
+        found = one.run({"retriever": {"query": "sleeping cats"}})["retriever"]["documents"]
+        hits = list(index.search("sleeping cats", 2))
+        assert [(doc.id, doc.content, doc.score) for doc in found] == [(hit.id, hit.text, hit.score) for hit in hits]
+        assert found[0].meta == {"year": 2020, "lang": "en", "title": "On cats"}
+    one_only = pipeline.run({"retriever": {"query": "cats", "top_k": 1}})["retriever"]["documents"]
+    assert len(one_only) == 1
+
+
+@pytest.mark.parametrize("filters", FILTERS, ids=range(len(FILTERS)))
+def test_haystack_filters_mean_what_they_mean_in_haystack(index: Index, filters: dict[str, Any]) -> None:
+    pytest.importorskip("haystack", reason="the Haystack adapter needs the extra haystack")
+    from haystack import Document
+    from haystack.utils.filters import document_matches_filter
+
+    from denslice.adapters.haystack import DensliceRetriever
+
+    found = DensliceRetriever(str(index.path)).run("cats", filters=filters)["documents"]
+    named = [Document(id=doc["id"], meta={name: doc[name] for name in ("year", "lang") if name in doc}) for doc in DOCS]
+    expected = {doc.id for doc in named if document_matches_filter(filters=filters, document=doc)}
+    assert {doc.id for doc in found} == expected
+
+
+def test_an_unknown_haystack_operator_is_told() -> None:
+    pytest.importorskip("haystack", reason="the Haystack adapter needs the extra haystack")
+    from denslice.adapters.haystack import where_of
+
+    with pytest.raises(InputError, match="unknown operator 'like'"):
+        where_of({"field": "meta.year", "operator": "like", "value": 1})
+
+
+# --- without them
+
+
+@pytest.mark.parametrize(("module", "needs"), [("langchain", "langchain_core"), ("haystack", "haystack")])
+def test_a_missing_library_is_named_with_its_extra(module: str, needs: str, tmp_path: Path) -> None:
+    code = f"import sys; sys.modules[{needs!r}] = None; import denslice.adapters.{module}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path.cwd())
+    assert f"pip install 'denslice[{module}]'" in done.stderr

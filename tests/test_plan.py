@@ -1,0 +1,113 @@
+"""denslice plan: the arithmetic, and that its rates are the ones measured."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from denslice.cluster.plan import Need, kept_weights, lines, plan, rates
+from denslice.errors import InputError
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_every_rate_is_what_the_line_it_names_says() -> None:
+    named = {rate["source"] for rate in rates().values()}
+    numbers = dict(
+        found.groups() for name in named if (found := re.fullmatch(r"benchmarks/results/(\w+)\.jsonl:(\d+)", name))
+    )
+    made = _module("rates").rates({name: int(number) for name, number in numbers.items()})
+    assert made == rates()
+    assert len(numbers) >= 4
+
+
+def test_a_slicing_keeps_one_weight_for_each_slice_that_is_not_empty() -> None:
+    assert kept_weights(1, 768) == pytest.approx(1)
+    assert kept_weights(2, 2) == pytest.approx(1.5)
+    assert kept_weights(120, 256) == pytest.approx(256 * (1 - (255 / 256) ** 120))
+
+
+def test_sizes_are_the_sum_of_their_parts() -> None:
+    made = plan(Need(docs=1e6, weights=100, slices=256, dense=256, text=500))
+    kept = kept_weights(100, 256)
+    one = 7 * kept + 4 * (100 - kept) + 2 * 256 + rates()["bytes_a_passage"]["value"] + 500
+    assert made.disk == pytest.approx(1e6 * one)
+    assert made.cpu.memory == pytest.approx(1e6 * (3 * kept + 512) * 2)
+    assert made.gpu.memory == pytest.approx(1e6 * (7 * kept + 512) * 2)
+
+
+def test_words_of_a_large_vocabulary_take_wider_keys() -> None:
+    small, large = (plan(Need(docs=1e6, weights=100, vocab=vocab)).disk for vocab in (30_522, 1_000_000))
+    assert large - small == pytest.approx(1e6 * 2 * 100)
+
+
+@given(st.floats(1e3, 1e12), st.floats(1, 1_000), st.sampled_from([0, 256, 768]), st.floats(50, 2_000))
+def test_a_plan_keeps_what_it_promises(docs: float, queries: float, dense: int, latency: float) -> None:
+    need = Need(docs, dense=dense, queries=queries, latency=latency)
+    made = plan(need)
+    for fleet, memory in ((made.cpu, need.memory), (made.gpu, need.gpu_memory)):
+        assert fleet.queries >= queries * 0.999
+        assert fleet.machines >= need.replicas
+        told = "enough for" if fleet.latency <= latency else "as quick as one driver can be"
+        assert told in next(step.arithmetic for step in fleet.steps if step.name == "shards")
+        assert fleet.memory <= fleet.machines * memory * 1e9 * 0.801
+    twice = plan(Need(2 * docs, dense=dense, queries=queries, latency=latency))
+    assert twice.cpu.machines >= made.cpu.machines
+    assert twice.gpu.machines >= made.gpu.machines
+
+
+def test_dense_scores_of_lexical_candidates_alone_cost_nothing_more() -> None:
+    words = plan(Need(docs=1e9))
+    fused = plan(Need(docs=1e9, dense=256, scan_dense=False))
+    assert fused.cpu.machines == words.cpu.machines
+    assert fused.disk > words.disk
+
+
+def test_bad_needs_are_refused() -> None:
+    with pytest.raises(InputError, match="docs must be a number above 0"):
+        Need(docs=0)
+    with pytest.raises(InputError, match="dense must be a number 0 or more"):
+        Need(docs=1, dense=-1)
+    with pytest.raises(InputError, match="docs must be a number above 0, not nan"):
+        Need(docs=float("nan"))
+
+
+def test_the_command_shows_the_arithmetic() -> None:
+    options = ["--docs", "10e9", "--weights", "120", "--slices", "256", "--dense", "256"]
+    done = subprocess.run([sys.executable, "-m", "denslice", "plan", *options], capture_output=True, text=True)
+    assert done.stdout.splitlines() == list(lines(plan(Need(10e9, 120, 256, 256))))
+    assert "10,000,000,000 × " in done.stdout
+    told = subprocess.run(
+        [sys.executable, "-m", "denslice", "plan", *options, "--json"], capture_output=True, text=True
+    )
+    assert json.loads(told.stdout)["gpu"]["machines"] == plan(Need(10e9, 120, 256, 256)).gpu.machines
+
+
+def _module(name: str) -> ModuleType:
+    """A script of benchmarks/."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    try:
+        found = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
+        assert found is not None
+        assert found.loader is not None
+        module = importlib.util.module_from_spec(found)
+        found.loader.exec_module(module)
+        return module
+    finally:
+        sys.path.pop(0)
+
+
+def test_a_latency_that_no_number_of_shards_reaches_is_told() -> None:
+    made = plan(Need(docs=1e12, latency=50))
+    assert made.cpu.latency > 50
+    again = plan(Need(docs=1e12, latency=5))
+    assert again.cpu.shards == made.cpu.shards  # the quickest there is

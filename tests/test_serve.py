@@ -1,0 +1,402 @@
+"""The server: the same answers as the index, limits and keys, and what it says of itself."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from denslice import Index, IndexFormatError, InputError
+from denslice.records import Ranking
+from denslice.serve.settings import Access, Limits
+from serving import KEY, Live, live, wait_until
+
+DOCS = [
+    {"id": "cats", "title": "On cats", "text": "The cats sat on the mat, easily.", "year": 2020, "lang": "en"},
+    {"id": "dogs", "text": "Dogs chase cats.", "year": 2021},
+    {"id": "a/b c", "text": "An id with a slash; naïve 😀 cats sleeping.", "tags": ["odd"]},
+    {"id": "trees", "text": "A tree grows by the stone.", "year": 2021},
+]
+WRITER = Access(api_key=KEY, writable=True)
+AUTHORIZED = {"Authorization": f"Bearer {KEY}"}
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
+    made = Index.create(tmp_path_factory.mktemp("serve") / "words.idx", "bm25", filterable=["year"])
+    made.add(DOCS)
+    return made
+
+
+@pytest.fixture(scope="module")
+def served(index: Index) -> Iterator[Live]:
+    limits = Limits(max_query_length=50, max_k=20, max_queries=4, max_explained=10, max_conditions=5, max_body=5_000)
+    with live(index, limits) as running:
+        yield running
+
+
+@pytest.fixture
+def writable(tmp_path: Path) -> Iterator[tuple[Live, Path]]:
+    folder = tmp_path / "w.idx"
+    Index.create(folder, "bm25", filterable=["year"]).add(DOCS)
+    with live(Index.open(folder), Limits(refresh_seconds=0.05, max_documents=3), WRITER) as running:
+        yield running, folder
+
+
+# --- answers
+
+
+def test_answers_are_those_of_the_index(served: Live, index: Index) -> None:
+    for settings in ({}, {"k": 1}, {"mode": "lexical"}, {"theta": 0.5}, {"where": {"year": {"gte": 2021}}}):
+        [result] = served.search("sleeping cats", **settings).json()["results"]
+        expected = index.search("sleeping cats", **settings)  # type: ignore[arg-type]
+        found = [(hit["id"], hit["score"], hit["text"], hit["title"], hit["meta"]) for hit in result["hits"]]
+        assert found == [(hit.id, hit.score, hit.text, hit.title, dict(hit.meta)) for hit in expected]
+        assert all(hit["explanation"] is None for hit in result["hits"])
+
+
+def test_many_queries_are_answered_in_their_order(served: Live, index: Index) -> None:
+    texts = ["trees", "dogs", "nothing known", "cats"]
+    answer = served.ask("/search", {"queries": texts, "k": 2}).json()
+    assert [result["query"] for result in answer["results"]] == texts
+    expected = [list(ranking.ids) for ranking in index.search_batch(texts, 2)]
+    assert [[hit["id"] for hit in result["hits"]] for result in answer["results"]] == expected
+    assert answer["generation"] == index.generation
+    assert answer["took_ms"].keys() >= {"queue", "encode", "search", "total"}
+
+
+def test_an_explanation_sums_to_the_score_and_tells_where_the_words_are(served: Live) -> None:
+    hits = served.search("sleep cat", explain=True).json()["results"][0]["hits"]
+    for hit in hits:
+        why = hit["explanation"]
+        assert sum(term["contribution"] for term in why["terms"]) + why["dense"] == pytest.approx(hit["score"])
+    odd = next(hit for hit in hits if hit["id"] == "a/b c")
+    marked = [(odd["text"][match["start"] : match["end"]], match["token"]) for match in odd["explanation"]["matches"]]
+    assert marked == [("cats", "cat"), ("sleeping", "sleep")]
+    titled = next(hit for hit in hits if hit["id"] == "cats")
+    assert {match["field"] for match in titled["explanation"]["matches"]} == {"title", "text"}
+
+
+def test_a_document_is_found_by_its_id_whatever_is_in_it(served: Live) -> None:
+    assert served.ask("/documents/a%2Fb%20c").json()["text"] == DOCS[2]["text"]
+    assert served.ask("/documents/a/b%20c").json()["meta"] == {"tags": ["odd"]}
+    assert served.ask("/documents/none").code == "no_document"
+
+
+def test_queries_that_come_together_are_searched_together(index: Index) -> None:
+    slow = Slow(index.path)
+    with live(slow) as running, ThreadPoolExecutor(12) as pool:
+        slow.seconds = 0.3
+        answers = list(pool.map(lambda _: running.search("cats", k=3).json(), range(12)))
+    assert max(answer["batch"] for answer in answers) > 1
+    expected = [hit.id for hit in index.search("cats", 3)]
+    assert [[hit["id"] for hit in answer["results"][0]["hits"]] for answer in answers] == [expected] * 12
+
+
+# --- limits
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        ({"query": "x" * 51}, 422, "query_too_long"),
+        ({"query": "x", "k": 21}, 422, "k_too_large"),
+        ({"queries": ["x"] * 5}, 422, "too_many_queries"),
+        ({"query": "x", "k": 11, "explain": True}, 422, "too_many_explained"),
+        ({"query": "x", "candidates": 10**9}, 422, "candidates_too_large"),
+        ({"query": "x", "where": {"year": {"in": [1, 2, 3, 4, 5, 6]}}}, 422, "filter_too_large"),
+        ({"query": "x", "where": {"year": {"like": 1}}}, 422, "bad_filter"),
+        ({"query": "x", "mode": "dense"}, 422, "invalid"),
+        ({"query": "x", "mode": "sideways"}, 422, "invalid"),
+        ({"query": "x", "queries": ["x"]}, 422, "invalid"),
+        ({"queries": []}, 422, "invalid"),
+        ({}, 422, "invalid"),
+        ({"query": "x", "where": {"a": "x" * 6_000}}, 413, "body_too_large"),
+    ],
+)
+def test_each_limit_has_its_own_refusal(served: Live, body: Any, status: int, code: str) -> None:
+    answer = served.ask("/search", body)
+    assert (answer.status, answer.code) == (status, code)
+    assert answer.json()["error"]["message"]
+
+
+class Slow(Index):
+    """An index that takes its time."""
+
+    seconds = 0.0
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(Index.open(path)._view)
+
+    def search_batch(self, texts: Sequence[str], k: int = 10, **settings: Any) -> list[Ranking]:  # type: ignore[override]
+        time.sleep(self.seconds)
+        return super().search_batch(texts, k, **settings)
+
+
+def test_a_query_that_takes_too_long_is_answered(index: Index) -> None:
+    slow = Slow(index.path)
+    with live(slow, Limits(timeout=0.2)) as running:
+        slow.seconds = 1.0
+        began = time.monotonic()
+        answer = running.search("cats")
+        assert time.monotonic() - began < 0.9
+        assert (answer.status, answer.code, answer.headers["retry-after"]) == (503, "timeout", "1")
+        slow.seconds = 0.0
+        wait_until(lambda: running.search("cats").status == 200)
+
+
+def test_more_than_can_wait_is_refused_and_the_rest_answered(index: Index) -> None:
+    slow = Slow(index.path)
+    with live(slow, Limits(max_waiting=4, max_queries=4, max_batch=1)) as running, ThreadPoolExecutor(20) as pool:
+        slow.seconds = 0.2
+        answers = list(pool.map(lambda _: running.search("cats"), range(20)))
+    refused = [answer for answer in answers if answer.status != 200]
+    assert {(answer.status, answer.code, answer.headers["retry-after"]) for answer in refused} == {(503, "busy", "1")}
+    assert 4 <= len(answers) - len(refused) < 20
+
+
+def test_one_query_that_fails_does_not_fail_those_beside_it(index: Index) -> None:
+    class Picky(Slow):
+        def search_batch(self, texts: Sequence[str], k: int = 10, **settings: Any) -> list[Ranking]:  # type: ignore[override]
+            if "poison" in texts:
+                raise RuntimeError("no")
+            return super().search_batch(texts, k, **settings)
+
+    picky = Picky(index.path)
+    with live(picky) as running, ThreadPoolExecutor(9) as pool:
+        picky.seconds = 0.2
+        blocked = [pool.submit(running.search, "cats", k=k) for k in (1, 2)]  # both workers are busy with these
+        time.sleep(0.1)
+        texts = ["cats", "poison", "dogs"]
+        statuses = [answer.status for answer in pool.map(running.search, texts)]
+        assert statuses == [200, 500, 200]
+        assert [one.result().status for one in blocked] == [200, 200]
+
+
+# --- who may ask
+
+
+def test_a_server_that_others_can_reach_needs_a_key_or_open() -> None:
+    with pytest.raises(InputError, match="can be reached from other machines"):
+        Access(host="0.0.0.0")
+    assert Access(host="0.0.0.0", api_key=KEY).key_for_reads
+    assert not Access(host="0.0.0.0", open=True).key_for_reads
+    assert not Access(host="::1", api_key=KEY).key_for_reads
+    with pytest.raises(InputError, match="needs an API key"):
+        Access(writable=True)
+    with pytest.raises(InputError, match="16 ASCII characters"):
+        Access(api_key="short")
+    with pytest.raises(InputError, match="no address"):
+        Access(host="no such host")
+
+
+def test_from_afar_reading_takes_the_key_and_the_page_does_not(index: Index) -> None:
+    with live(index, access=Access(host="0.0.0.0", api_key=KEY)) as running:
+        for path in ("/index", "/documents/cats", "/metrics"):
+            assert running.ask(path).status == 401
+            assert running.ask(path, Authorization="Bearer wrong-key-of-some-length").code == "key_needed"
+            assert running.ask(path, **AUTHORIZED).status == 200
+        assert running.search("cats").status == 401
+        assert running.ask("/search", {"query": "cats"}, **AUTHORIZED).status == 200
+        assert {running.ask(path).status for path in ("/", "/page.js", "/healthz", "/readyz")} == {200}
+
+
+def test_another_sites_name_for_loopback_is_refused(served: Live, index: Index) -> None:
+    for host in ("evil.example", "evil.example:80", "", "[::2]:1"):
+        assert served.ask("/index", Host=host).code == "unknown_host"
+    for host in ("localhost", f"LOCALHOST:{served.port}", "127.0.0.1", "[::1]:9"):
+        assert served.ask("/index", Host=host).status == 200
+    with live(index, access=Access(hosts=("search.example",))) as running:
+        assert running.ask("/index", Host="search.example").status == 200
+
+
+def test_only_json_is_read_so_that_no_form_of_another_site_can_ask(served: Live) -> None:
+    assert served.ask("/search", b'{"query": "x"}', Content_Type="text/plain").code == "not_json"
+
+
+# --- writing
+
+
+def test_writing_needs_the_flag_and_the_key(served: Live, writable: tuple[Live, Path]) -> None:
+    body = {"documents": [{"id": "new", "text": "birds"}]}
+    assert served.ask("/documents", body, **AUTHORIZED).code == "read_only"
+    running, _ = writable
+    assert running.ask("/documents", body).code == "key_needed"
+    assert running.ask("/documents", {"ids": ["cats"]}, "DELETE").code == "key_needed"
+    assert running.ask("/documents", body, Authorization="Basic " + KEY).code == "key_needed"
+
+
+def test_documents_are_added_replaced_and_deleted(writable: tuple[Live, Path]) -> None:
+    running, folder = writable
+    body = {"documents": [{"id": "new", "text": "birds sing", "year": 2022}, {"id": "cats", "text": "replaced"}]}
+    added = running.ask("/documents", body, **AUTHORIZED).json()
+    assert added["documents"] == 2
+    [hit] = running.search("birds").json()["results"][0]["hits"]
+    assert (hit["id"], hit["meta"]) == ("new", {"year": 2022})
+    assert running.ask("/documents/cats").json()["text"] == "replaced"
+    gone = running.ask("/documents", {"ids": ["new", "never was"]}, "DELETE", **AUTHORIZED).json()
+    assert gone["documents"] == 1
+    assert gone["generation"] > added["generation"]
+    assert running.search("birds").json()["results"][0]["hits"] == []
+    assert sorted(doc.id for doc in Index.open(folder).docs()) == ["a/b c", "cats", "dogs", "trees"]
+
+
+def test_bad_documents_are_refused_and_nothing_is_written(writable: tuple[Live, Path]) -> None:
+    running, folder = writable
+    before = Index.open(folder).generation
+    for documents in ([], [{"text": "no id"}], [{"id": 1}], [{"id": "a"}] * 4, [{"id": "a\u0000"}], [{"id": " "}]):
+        answer = running.ask("/documents", {"documents": documents}, **AUTHORIZED)
+        assert answer.status == 422, documents
+    for wrong in ({"text": 1}, {"metadata": "not an object"}, {"year": 2**70}):
+        answer = running.ask("/documents", {"documents": [{"id": "a", **wrong}]}, **AUTHORIZED)
+        assert answer.status == 422, wrong
+    assert Index.open(folder).generation == before
+
+
+def test_a_write_while_another_process_writes_is_told_to_come_back(writable: tuple[Live, Path]) -> None:
+    from denslice.store import lock
+
+    running, folder = writable
+    with lock.writing(folder):
+        answer = running.ask("/documents", {"ids": ["cats"]}, "DELETE", **AUTHORIZED)
+    assert (answer.status, answer.code, answer.headers["retry-after"]) == (503, "busy", "1")
+
+
+def test_commits_from_elsewhere_are_picked_up(writable: tuple[Live, Path]) -> None:
+    running, folder = writable
+    Index.open(folder).add([{"id": "late", "text": "owls hoot"}])
+    wait_until(lambda: running.search("owls").json()["results"][0]["hits"])
+    generation = Index.open(folder).generation
+    assert running.metric("denslice_index_generation") == generation
+    assert running.metric("denslice_index_documents") == 5
+    assert running.ask("/index").json()["documents"] == 5
+
+
+def test_explanations_stay_with_their_search_while_documents_come_and_go(writable: tuple[Live, Path]) -> None:
+    running, folder = writable
+    over = threading.Event()
+
+    def write() -> None:
+        writer = Index.open(folder)
+        while not over.is_set():
+            writer.delete(["cats"])
+            writer.add([DOCS[0]])
+
+    writing = threading.Thread(target=write)
+    writing.start()
+    try:
+        for _ in range(150):
+            answer = running.search("cats on the mat", explain=True)
+            assert answer.status == 200
+            for hit in answer.json()["results"][0]["hits"]:
+                assert hit["explanation"]["score"] == pytest.approx(hit["score"], rel=1e-4)
+    finally:
+        over.set()
+        writing.join()
+
+
+# --- what is said, and what is not
+
+
+def test_a_failure_inside_is_answered_without_its_reason(index: Index) -> None:
+    class Broken(Slow):
+        fails: Exception | None = None
+
+        def search_batch(self, texts: Sequence[str], k: int = 10, **settings: Any) -> list[Ranking]:  # type: ignore[override]
+            if self.fails:
+                raise self.fails
+            return super().search_batch(texts, k, **settings)
+
+    broken = Broken(index.path)
+    with live(broken) as running:
+        for error in (
+            RuntimeError("/secret/path"),
+            IndexFormatError(f"{index.path}/docs.sqlite: no such table; the index is damaged"),
+            InputError(f"{index.path}: cannot be written (SELECT)"),
+        ):
+            broken.fails = error
+            answer = running.search("cats")
+            assert (answer.status, answer.code) == (500, "internal")
+            assert answer.headers["content-security-policy"]
+            assert not any(word in answer.body for word in (b"secret", b"sqlite", b"SELECT", b"Traceback"))
+        broken.fails = None
+        assert running.search("cats").status == 200
+
+
+def test_no_answer_tells_where_the_index_is(served: Live, index: Index) -> None:
+    asked = [served.ask(path) for path in ("/", "/index", "/metrics", "/openapi.json", "/documents/none", "/nothing")]
+    asked += [served.search("cats", explain=True), served.search("x", mode="dense")]
+    assert not any(index.path.name.encode() in answer.body for answer in asked)
+
+
+def test_metrics_count_requests_stages_and_batches(index: Index) -> None:
+    with live(index) as running:
+        for _ in range(3):
+            running.search("cats", explain=True)
+        running.ask("/nowhere/at/all")
+        count = 'denslice_requests_total{method="POST",route="/search",status="200"}'
+        assert running.metric(count) == 3
+        assert running.metric('denslice_requests_total{method="GET",route="other",status="404"}') == 1
+        for stage in ("queue", "encode", "search", "documents", "explain"):
+            assert running.metric(f'denslice_stage_seconds_count{{stage="{stage}"}}') == 3
+        assert running.metric("denslice_batch_queries_count") == 3
+        assert running.metric("denslice_queue_waiting") == 0
+        assert running.metric("process_resident_memory_bytes") > 0
+
+
+def test_the_page_and_its_files_ask_nothing_of_others(served: Live) -> None:
+    for path in ("/", "/page.css", "/page.js", "/results.js", "/icon.svg"):
+        answer = served.ask(path)
+        assert answer.status == 200
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+        outside = answer.body.replace(b"http://www.w3.org/2000/svg", b"")
+        assert b"http://" not in outside
+        assert b"https://" not in outside
+        again = served.ask(path, If_None_Match=answer.headers["etag"])
+        assert (again.status, again.body) == (304, b"")
+
+
+def test_the_description_names_every_address(served: Live) -> None:
+    paths = served.ask("/openapi.json").json()["paths"]
+    expected = {"/search", "/documents/{id}", "/documents", "/index", "/healthz", "/readyz", "/metrics"}
+    assert paths.keys() == expected
+
+
+def test_an_index_of_ready_vectors_is_not_served(tmp_path: Path) -> None:
+    from denslice.serve.app import make_app
+
+    with pytest.raises(InputError, match="ready vectors"):
+        make_app(Index.create(tmp_path / "v.idx", "vectors", vocab=8))
+
+
+def test_an_empty_index_and_one_of_one_document_are_served(tmp_path: Path) -> None:
+    empty = Index.create(tmp_path / "e.idx", "bm25")
+    with live(empty, access=WRITER) as running:
+        assert running.search("anything").json()["results"] == [{"query": "anything", "hits": []}]
+        assert running.search("").json()["results"][0]["hits"] == []
+        body = {"documents": [{"id": "only", "text": "one alone"}]}
+        assert running.ask("/documents", body, **AUTHORIZED).status == 200
+        [hit] = running.search("alone", explain=True).json()["results"][0]["hits"]
+        assert hit["id"] == "only"
+
+
+def test_limits_must_make_sense() -> None:
+    for wrong in ({"max_k": 0}, {"timeout": float("nan")}, {"max_queries": 10, "max_waiting": 5}):
+        with pytest.raises(InputError):
+            Limits(**wrong)  # type: ignore[arg-type]
+
+
+def test_the_documentation_tells_every_limit_and_its_default() -> None:
+    page = Path(__file__).parents[1].joinpath("docs", "serving.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1:3] for line in page.split("<!-- limits -->")[1].splitlines() if line.startswith("| `")]
+    told: dict[str, float] = {}
+    for names, defaults in rows:
+        numbers = [float(word.rstrip(",")) for word in defaults.split() if word.rstrip(",").isdigit()]
+        told |= dict(zip((name.strip(" `") for name in names.split(",")), numbers, strict=True))
+    assert told == {field.name: getattr(Limits(), field.name) for field in fields(Limits)}

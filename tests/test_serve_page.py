@@ -1,0 +1,339 @@
+"""The page in a real browser: asked, explained, switched, filtered, by mouse and by keyboard, without an error."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from denslice import Index
+from denslice.serve.settings import Access
+from serving import KEY, Live, live
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed; it comes with the extra dev")
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium; on Debian: apt-get install chromium")
+
+DOCS: list[dict[str, Any]] = [
+    {
+        "id": "fox",
+        "title": "Foxes",
+        "text": "Foxes sleep by day and hunt at night, alone.",
+        "year": 2021,
+        "kind": "wild",
+    },
+    {
+        "id": "owl",
+        "title": "Owls",
+        "text": "😀 Owls hunt at night. An owl turns its head.",
+        "year": 2020,
+        "kind": "wild",
+    },
+    {"id": "cat", "text": "The cat sleeps on the sofa during the day.", "year": 2021, "kind": "tame"},
+    {"id": "evil", "title": "<img src=x onerror=alert(1)>", "text": "<script>alert('night')</script> hunt <b>bold</b>"},
+    {
+        "id": "long",
+        "title": "A long one",
+        "text": "Filler without end. " * 60 + "At night, foxes hunt. " + "More. " * 60,
+    },
+    *(
+        {"id": f"other-{n}", "text": f"Number {n} is about stones, rivers and trees.", "year": 1990 + n}
+        for n in range(12)
+    ),
+]
+Page = Any
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
+    made = Index.create(tmp_path_factory.mktemp("page") / "page.idx", filterable=["year", "kind"])
+    made.add(DOCS)
+    return made
+
+
+@pytest.fixture(scope="module")
+def served(index: Index) -> Iterator[Live]:
+    with live(index) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def page(browser: Any, served: Live) -> Iterator[Page]:
+    """The page, opened; afterwards nothing has gone wrong in it, and it has asked nobody else."""
+    context = browser.new_context(viewport={"width": 1100, "height": 900})
+    opened, trouble, asked = context.new_page(), [], []
+    opened.on("console", lambda message: trouble.append(message.text) if message.type in ("error", "warning") else None)
+    opened.on("pageerror", lambda error: trouble.append(str(error)))
+    opened.on("dialog", lambda dialog: trouble.append(dialog.message))
+    opened.on("request", lambda request: asked.append(request.url))
+    opened.goto(served.address)
+    opened.get_by_text("Every result shows what made its score").wait_for()
+    yield opened
+    context.close()
+    assert trouble == []
+    assert asked
+    assert all(url.startswith(served.address) for url in asked)
+
+
+def ask(page: Page, text: str) -> None:
+    with page.expect_response("**/search"):
+        page.get_by_label("What to look for").fill(text)
+        page.get_by_label("What to look for").press("Enter")
+    page.locator("#results:not(.busy)").wait_for()
+
+
+def hit(page: Page, id: str) -> Page:
+    return page.locator(f".hit[data-id='{id}']")
+
+
+def rows(found: Page) -> list[tuple[str, float, float]]:
+    """Name, share and width of each bar of an explanation."""
+    bars = found.locator("table.why tbody tr[data-share]")
+    return [
+        (
+            bars.nth(at).locator("th").inner_text(),
+            float(bars.nth(at).get_attribute("data-share")),
+            bars.nth(at).locator("td.bar div").bounding_box()["width"],
+        )
+        for at in range(bars.count())
+    ]
+
+
+def ids(page: Page) -> list[str]:
+    return [one.get_attribute("data-id") for one in page.locator(".hit").all()]
+
+
+def test_a_query_is_answered_as_the_index_answers_it(page: Page, index: Index) -> None:
+    ask(page, "who hunts at night")
+    assert ids(page) == list(index.search("who hunts at night", 10).ids)
+    assert page.title() == "who hunts at night – denslice"
+    told = page.locator("#summary").inner_text()
+    assert all(stage in told for stage in ("10 results in", "encode", "search", "documents", "explain"))
+
+
+def test_the_bars_of_an_explanation_sum_to_the_score(page: Page, index: Index) -> None:
+    ask(page, "foxes that sleep by day")
+    for id in ids(page)[:3]:
+        found = hit(page, id)
+        found.get_by_role("button", name="Why").click()
+        found.locator("table.why").wait_for()
+        shares, score = rows(found), float(found.get_attribute("data-score"))
+        assert sum(share for _, share, _ in shares) == pytest.approx(score, rel=1e-4)
+        why = index.explain("foxes that sleep by day", id)
+        assert [share for _, share, _ in shares] == pytest.approx([why.dense, *(t.contribution for t in why.terms)])
+        longest = max(shares, key=lambda row: row[1])
+        for _, share, width in shares:
+            assert width == pytest.approx(max(2, longest[2] * share / longest[1]), abs=1.5)
+        shown = sum(float(cell) for cell in found.locator("tbody td.share").all_inner_texts())
+        assert shown == pytest.approx(
+            float(found.locator("tfoot td.share").inner_text()), abs=0.005 * (len(shares) + 1)
+        )
+    whole = hit(page, ids(page)[0]).locator(".whole")
+    assert whole.get_attribute("aria-label").startswith("score ")
+    widths = [piece.bounding_box()["width"] for piece in whole.locator("i").all()]
+    assert sum(widths) == pytest.approx(whole.bounding_box()["width"], rel=0.02)  # the best fills its line
+
+
+def test_matched_words_are_marked_as_they_stand(page: Page) -> None:
+    ask(page, "sleeping foxes hunt owls")
+    assert hit(page, "fox").locator("h2 mark").all_inner_texts() == ["Foxes"]
+    assert hit(page, "fox").locator(".text mark").all_inner_texts() == ["Foxes", "sleep", "hunt"]
+    assert hit(page, "owl").locator(".text mark").all_inner_texts() == ["Owls", "hunt", "owl"]  # behind an emoji
+    hit(page, "fox").get_by_role("button", name="Why").click()
+    assert {name for name, _, _ in rows(hit(page, "fox"))} == {"meaning", "foxes", "sleep", "hunt"}
+
+
+def test_markup_in_documents_is_text(page: Page) -> None:
+    ask(page, "alert night bold")
+    evil = hit(page, "evil")
+    assert evil.locator("h2").inner_text() == DOCS[3]["title"]
+    assert evil.locator(".text").inner_text() == DOCS[3]["text"]
+    assert evil.locator("img, script, b").count() == 0
+
+
+def test_a_long_text_is_shown_where_it_matches_and_whole_on_demand(page: Page) -> None:
+    page.get_by_text("Lexical", exact=True).click()
+    ask(page, "foxes hunt at night")
+    found = hit(page, "long")
+    assert found.locator(".text").inner_text().startswith("…")
+    assert found.locator(".text mark").all_inner_texts() == ["night", "foxes", "hunt"]
+    found.get_by_role("button", name="Whole text").click()
+    assert found.locator(".text").inner_text().startswith("Filler without end.")
+    found.get_by_role("button", name="Excerpt").click()
+    assert found.locator(".text").inner_text().startswith("…")
+
+
+def test_the_mode_switches_between_words_meaning_and_both(page: Page, index: Index) -> None:
+    question = "animals awake in the dark"
+    ask(page, question)
+    for mode in ("Dense", "Lexical", "Hybrid"):
+        with page.expect_response("**/search") as answered:
+            page.get_by_text(mode, exact=True).click()
+        assert json.loads(answered.value.request.post_data)["mode"] == mode.lower()
+        page.locator("#results:not(.busy)").wait_for()
+        assert ids(page) == list(index.search(question, 10, mode=mode.lower()).ids)
+        assert page.get_by_label("weight of meaning").is_disabled() == (mode == "Lexical")
+        assert page.get_by_label("threshold of stage one").is_disabled() == (mode == "Dense")
+    first = page.locator(".hit").first
+    first.get_by_role("button", name="Why").click()
+    assert rows(first)[0][0] == "meaning"
+
+
+def test_the_sliders_run_the_query_again(page: Page, index: Index) -> None:
+    ask(page, "when do foxes sleep")
+    before = float(hit(page, "fox").get_attribute("data-score"))
+    with page.expect_response("**/search") as answered:
+        page.get_by_label("weight of meaning").press("Home")
+    assert json.loads(answered.value.request.post_data)["lam"] == 0
+    page.locator("#results:not(.busy)").wait_for()
+    after = float(hit(page, "fox").get_attribute("data-score"))
+    assert after == pytest.approx(index.explain("when do foxes sleep", "fox", lam=0).score, rel=1e-4)
+    assert after < before
+    with page.expect_response("**/search") as answered:
+        page.get_by_label("threshold of stage one").press("ArrowRight")
+    assert json.loads(answered.value.request.post_data)["theta"] == pytest.approx(0.1)
+    page.locator("#results:not(.busy)").wait_for()
+    assert parse_qs(urlsplit(page.url).query) == {"q": ["when do foxes sleep"], "lam": ["0"], "theta": ["0.1"]}
+
+
+def test_filters_are_added_by_hand_and_by_a_documents_own_fields(page: Page) -> None:
+    ask(page, "night and day")
+    page.get_by_role("button", name="Add a filter").click()
+    page.get_by_label("Field").fill("year")
+    page.get_by_label("Comparison").select_option("≥")
+    with page.expect_response("**/search"):
+        page.get_by_label("Value").fill("2021")
+        page.get_by_label("Value").press("Enter")
+    page.locator("#results:not(.busy)").wait_for()
+    assert sorted(ids(page)) == ["cat", "fox"]
+    with page.expect_response("**/search"):
+        hit(page, "cat").get_by_role("button", name="kind: tame").click()
+    page.wait_for_function("document.querySelectorAll('.hit').length === 1")
+    assert ids(page) == ["cat"]
+    page.reload()  # the address holds it all
+    page.locator(".hit").first.wait_for()
+    assert ids(page) == ["cat"]
+    with page.expect_response("**/search"):
+        page.get_by_role("button", name="Remove this filter").last.click()
+    page.wait_for_function("document.querySelectorAll('.hit').length === 2")
+
+
+def test_back_and_forward_go_from_search_to_search(page: Page) -> None:
+    ask(page, "owls")
+    ask(page, "foxes")
+    page.go_back()
+    page.wait_for_function("document.getElementById('query').value === 'owls'")
+    page.locator(".hit[data-id='owl']").wait_for()
+    page.go_forward()
+    page.wait_for_function("document.getElementById('query').value === 'foxes'")
+
+
+def test_all_of_it_works_by_keyboard(page: Page) -> None:
+    page.keyboard.press("Tab")
+    page.get_by_role("button", name="Search").focus()
+    page.keyboard.press("/")
+    page.keyboard.type("foxes at night")
+    with page.expect_response("**/search"):
+        page.keyboard.press("Enter")
+    page.locator(".hit").first.wait_for()
+    why = page.locator(".hit").first.get_by_role("button", name="Why")
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if why.evaluate("button => button === document.activeElement"):
+            break
+    page.keyboard.press("Enter")
+    assert why.get_attribute("aria-expanded") == "true"
+    assert page.locator("table.why").first.is_visible()
+    assert page.get_by_role("status").inner_text().startswith("10 results")
+    page.keyboard.press("/")
+    page.keyboard.press("Escape")
+    assert page.locator(".hit").count() == 0
+
+
+def test_every_control_has_a_name(page: Page) -> None:
+    ask(page, "foxes")
+    page.get_by_role("button", name="Add a filter").click()
+    named = page.evaluate(
+        """() => [...document.querySelectorAll("input, button, select, [role=img]")].map(
+            (one) => one.getAttribute("aria-label") || one.labels?.[0]?.textContent || one.textContent)"""
+    )
+    assert all(name.strip() for name in named)
+    assert len(named) > 20
+
+
+def test_nothing_found_and_more_of_what_was_found(page: Page) -> None:
+    page.get_by_text("Lexical", exact=True).click()
+    ask(page, "xylophone")
+    assert page.get_by_role("status").inner_text().startswith("No document matches")
+    page.get_by_text("Hybrid", exact=True).click()
+    ask(page, "stones")
+    assert len(ids(page)) == 10
+    with page.expect_response("**/search"):
+        page.get_by_role("button", name="Show more").click()
+    page.wait_for_function("document.querySelectorAll('.hit').length > 10")
+    assert len(set(ids(page))) == len(DOCS)
+
+
+def test_a_phone_needs_no_scrolling_sideways_and_finds_the_settings(browser: Any, served: Live) -> None:
+    phone = browser.new_page(viewport={"width": 360, "height": 740})
+    phone.goto(f"{served.address}/?q=foxes+at+night")
+    phone.locator(".hit").first.get_by_role("button", name="Why").click()
+    assert phone.evaluate("document.documentElement.scrollWidth") <= 360
+    phone.get_by_text("Settings").click()
+    phone.get_by_text("Lexical", exact=True).click()
+    phone.locator("#results:not(.busy)").wait_for()
+    assert phone.evaluate("document.documentElement.scrollWidth") <= 360
+    phone.close()
+
+
+def test_light_and_dark_follow_the_system_and_the_button(browser: Any, served: Live) -> None:
+    def ground() -> int:
+        colour = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+        return sum(int(part) for part in colour.removeprefix("rgb(").removesuffix(")").split(","))
+
+    page = browser.new_page(color_scheme="dark")
+    page.goto(served.address)
+    assert ground() < 150
+    page.get_by_role("button", name="light and dark").click()
+    assert ground() > 600
+    page.reload()
+    assert ground() > 600
+    page.close()
+
+
+def test_a_server_with_a_key_is_asked_with_it(browser: Any, index: Index) -> None:
+    with live(index, access=Access(host="0.0.0.0", api_key=KEY)) as running:
+        page = browser.new_page()
+        page.goto(running.address)
+        page.get_by_label("This server asks for a key").fill(KEY)
+        page.get_by_role("button", name="Use it").click()
+        ask(page, "foxes")
+        assert "fox" in ids(page)
+        page.close()
+
+
+def test_an_index_of_words_alone_offers_no_meaning(browser: Any, tmp_path: Any) -> None:
+    words = Index.create(tmp_path / "words.idx", "bm25")
+    words.add(DOCS)
+    with live(words) as running:
+        page = browser.new_page()
+        page.goto(running.address)
+        ask(page, "foxes")
+        assert page.get_by_label("Dense").is_disabled()
+        assert page.get_by_label("Lexical").is_checked()
+        found = hit(page, "fox")
+        found.get_by_role("button", name="Why").click()
+        assert [name for name, _, _ in rows(found)] == ["foxes"]
+        page.close()
