@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -144,30 +145,48 @@ def retrieve(
     reach = lexical_reach + max((float(scores.max()) for scores in extra if len(scores)), default=0.0)
     if reach == 0 and not any(map(len, dense)):
         return np.zeros(0, dtype=np.int64), NO_SCORES
-    spare = cpu.LEVELS * (len(strong.keys) + 2)  # units that rounding up may add
-    unit = (cpu.LARGEST_SCORE - spare) / (reach or 1.0)
+    is_lexical = not any(map(len, dense))
+    scale = cpu.NARROW if is_lexical and len(strong.keys) <= cpu.NARROW_TERMS else cpu.WIDE
+    spare = scale.spare(len(strong.keys))
+    unit = (scale.largest - spare) / (reach or 1.0)
     margin = int(np.ceil(lexical_reach * unit / cpu.LEVELS)) + spare
     most, unseen = 0, 0.0
     if len(strong.keys) < len(query.keys):
         unseen = _unseen(segments, query, strong)
-        margin = min(cpu.LARGEST_SCORE, margin + int(unseen * unit) + 1)
+        margin = min(scale.largest, margin + int(unseen * unit) + 1)
         most = max(settings.candidates, k)
+    can_shorten = is_lexical and settings.rerank and not most
+    k_first = _share_of_first_block(k, segments) if can_shorten and not any(map(len, masks)) else k
+    is_guess = k_first < k
+    lowest_bound = 0
     room = max(ROOM, 4 * k)
-    held, scores = np.empty(room, np.int64), np.empty(room, np.uint32)
-    bins, counts, sums = np.zeros(cpu.BINS, np.int64), np.zeros(2, np.int64), _working_sums(cpu.ROWS)
-    base = 0
-    for lists, p, s, mask, more in zip(found, postings, segments, masks, extra, strict=True):
-        held, scores = cpu.scan(
-            lists, p.starts, p.maxima, p.rows, p.values, strong.weights, unit, more,
-            mask, s.rows, p.block, base, k, margin, most, (held, scores, bins, counts, sums),
-        )  # fmt: skip
-        base += s.rows
-    count = cpu.keep_above(counts[1], held, scores, counts[0])
-    held, scores = held[:count], scores[:count]
+    while True:
+        held, bounds = np.empty(room, np.int64), np.empty(room, np.uint32)
+        bins, counts, sums = np.zeros(cpu.BINS, np.int64), np.zeros(7, np.int64), _working_sums(scale.dtype, cpu.ROWS)
+        price = np.array([0.0 if can_shorten else -1.0])
+        counts[1] = lowest_bound
+        base = 0
+        for lists, p, s, mask, more in zip(found, postings, segments, masks, extra, strict=True):
+            held, bounds = cpu.scan(
+                lists, p.starts, p.maxima, p.rows, p.values, strong.weights, unit, scale.fraction, more,
+                mask, s.rows, p.block, base, k, k_first, margin, most, (held, bounds, bins, counts, price, sums),
+            )  # fmt: skip
+            base += s.rows
+        if not is_guess or counts[6] >= counts[1]:
+            break
+        is_guess, k_first, lowest_bound = False, k, counts[6]
+    count = cpu.keep_above(counts[1], held, bounds, counts[0])
+    held, bounds = held[:count], bounds[:count]
     if 0 < most < count:
-        best = np.sort(np.argpartition(-scores.astype(np.int64), most - 1)[:most])
-        held, scores = held[best], scores[best]
-    return held, (scores / unit * (1 + 1e-6) + (lowest + unseen)).astype(np.float32)
+        best = np.sort(np.argpartition(-bounds.astype(np.int64), most - 1)[:most])
+        held, bounds = held[best], bounds[best]
+    return held, (bounds / unit * (1 + 1e-6) + (lowest + unseen)).astype(np.float32)
+
+
+def _share_of_first_block(k: int, segments: Sequence[Segment]) -> int:
+    """How many of the first block's best are surely as many as its share of the k best, were blocks alike."""
+    expected = k * min(1.0, segments[0].block / max(1, sum(s.rows for s in segments)))
+    return min(k, int(expected + 3 * expected**0.5 + 4))
 
 
 def _rerank_best(
@@ -249,11 +268,13 @@ def _dense_scores_of(segments: Sequence[Segment], positions: Ints, query: QueryV
     return scores
 
 
-def _working_sums(count: int) -> npt.NDArray[np.uint32]:
+def _working_sums(dtype: type[np.unsignedinteger[Any]], count: int) -> npt.NDArray[Any]:
     """This thread's array for sums: made anew for each query, it would cost a page fault for every page."""
     if not hasattr(_thread, "sums"):
-        _thread.sums = np.zeros(count, np.uint32)
-    sums: npt.NDArray[np.uint32] = _thread.sums
+        _thread.sums = {}
+    if dtype not in _thread.sums:
+        _thread.sums[dtype] = np.zeros(count, dtype)
+    sums: npt.NDArray[Any] = _thread.sums[dtype]
     return sums
 
 

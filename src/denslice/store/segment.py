@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -117,10 +118,18 @@ class Segment:
 
     def ids(self, rows: Ints) -> list[str]:
         """The ids of these rows."""
-        text = self._id_bytes.data
-        starts, ends = self._id_starts[rows].tolist(), self._id_starts[rows + 1].tolist()
+        starts = self._id_starts[rows].astype(np.int64)
+        sizes = self._id_starts[rows + 1] - starts
+        if (sizes < 0).any() or (starts + sizes > len(self._id_bytes)).any():
+            raise IndexFormatError(f"{self.folder / 'id_starts.npy'}: holds places that do not rise; it is damaged")
+        cuts = np.concatenate([[0], np.cumsum(sizes)])
+        text = self._id_bytes[np.arange(cuts[-1]) + np.repeat(starts - cuts[:-1], sizes)].tobytes()
+        places = list(pairwise(cuts.tolist()))
+        if text.isascii():  # one letter a byte: decoded at once
+            letters = text.decode()
+            return [letters[start:end] for start, end in places]
         try:
-            return [text[start:end].tobytes().decode() for start, end in zip(starts, ends, strict=True)]
+            return [text[start:end].decode() for start, end in places]
         except UnicodeDecodeError as error:
             raise IndexFormatError(f"{self.folder / 'id_bytes.npy'}: {error}; the index is damaged") from error
 

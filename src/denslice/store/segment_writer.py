@@ -126,22 +126,27 @@ def _frequency_arrays(kept: sp.csr_array, lost: sp.csr_array) -> dict[str, Array
 def _block_arrays(kept: sp.csr_array) -> dict[str, Array]:
     """The posting lists of one block: for every key its documents, and their weights in steps of the list's maximum.
 
-    Steps are rounded up, so that a score from postings is never below the exact one.
+    Steps are rounded up, so that a score from postings is never below the exact one. Within a list they fall, so
+    that search can leave out its end.
     """
+    from denslice.kernels import sort_by_value
+
     columns = sp.csc_array(kept)
     sizes = np.diff(columns.indptr)
     keys = np.flatnonzero(sizes)
     starts = columns.indptr[keys]
     maxima = np.maximum.reduceat(columns.data, starts) if len(keys) else np.zeros(0, np.float32)
     steps = np.ceil(columns.data.astype(np.float64) * LEVELS / np.repeat(maxima, sizes[keys]))
+    rows, values = columns.indices.astype(np.uint16), steps.astype(np.uint8)
+    sort_by_value(_starts(sizes[keys], np.int64), rows, values)
     return {
         "list_keys": keys.astype(np.uint32),
         "list_sizes": sizes[keys],
         "list_maxima": maxima.astype(np.float16),
-        "posting_rows": columns.indices.astype(np.uint16),
-        "posting_values": steps.astype(np.uint8),
+        "posting_rows": rows,
+        "posting_values": values,
     }
 
 
-def _starts(sizes: Sequence[int] | Array, dtype: type[np.unsignedinteger[Any]]) -> Array:
+def _starts(sizes: Sequence[int] | Array, dtype: type[np.integer[Any]]) -> Array:
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(dtype)
