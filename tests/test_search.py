@@ -397,8 +397,8 @@ def test_scores_from_postings_are_never_below_the_exact_ones_nor_above_by_more_t
         counts, whole = np.zeros(7, np.int64), np.array([-1.0])
         room = (np.zeros(512, np.int64), np.zeros(512, np.uint32), np.zeros(cpu.BINS, np.int64))
         held, bounds = cpu.scan(
-            found, p.starts, p.maxima, p.rows, p.values, query, unit, counted.fraction, NO_SCORES,
-            NO_MASK, segment.rows, p.block, 0, 40, 40, 0, 0, (*room, counts, whole, np.zeros(cpu.ROWS, counted.dtype)),
+            found, (p.starts, p.maxima, p.rows, p.values), query, unit, counted.fraction, NO_SCORES, NO_MASK,
+            segment.rows, p.block, 0, 40, 40, 0, 0, (*room, counts, whole, np.zeros(cpu.ROWS, counted.dtype)),
         )  # fmt: skip
         exact = docs.astype(np.float64) @ query
         assert sorted(held[: counts[0]]) == np.flatnonzero(exact).tolist()
@@ -415,7 +415,9 @@ def test_postings_of_a_list_are_ordered_by_falling_value_and_then_by_rising_row(
 
 
 @pytest.mark.parametrize("k", [1, 10, 100])
-def test_leaving_out_the_ends_of_long_lists_hides_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, k: int) -> None:
+def test_leaving_out_the_ends_of_long_lists_hides_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, k: int
+) -> None:
     monkeypatch.setattr("denslice.index.Manifest", partial(Manifest, block=512))
     monkeypatch.setattr("denslice.build.SEGMENT_DOCS", 4_000)
     rng = np.random.default_rng(7)

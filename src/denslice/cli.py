@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from denslice import __version__
+from denslice.bench.command import cpu
 from denslice.errors import DensliceError, InputError
 from denslice.reproduce.command import reproduce
 from denslice.train.command import train
@@ -294,6 +295,9 @@ def evaluate(
 
 app.command()(train)
 app.command()(reproduce)
+bench = typer.Typer(help="Time search beside its peers.", no_args_is_help=True)
+bench.command()(cpu)
+app.add_typer(bench, name="bench")
 
 
 # --- the demo

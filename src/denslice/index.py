@@ -7,10 +7,9 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from denslice import encoders
 from denslice.build import Build, Progress
@@ -24,6 +23,9 @@ from denslice.store.manifest import Manifest, SlicingEntry
 from denslice.store.snapshot import Snapshot
 from denslice.vectors import dense_rows, lexical_csr
 from denslice.view import View, Where
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 QUERIES = ("full", "sliced")
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)

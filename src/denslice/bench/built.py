@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import shutil
 import sys
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from collections.abc import Callable, Iterator
+from dataclasses import replace
 from hashlib import sha256
 from multiprocessing import get_context
 from pathlib import Path
@@ -33,12 +35,12 @@ Result = TypeVar("Result")
 def built(contender: Contender, collection: Collection, work: Path) -> tuple[Path, dict[str, Any]]:
     """The folder a contender searches in, and what its build took; built now if it is not there."""
     digest = sha256(json.dumps(dict(contender.parameters), sort_keys=True).encode()).hexdigest()
-    folder = work / collection.name / f"{contender.name.replace(' ', '-')}-{digest[:8]}"
+    folder = work / collection.name / f"{re.sub('[^A-Za-z0-9]+', '-', contender.name)}-{digest[:8]}"
     about = folder / ABOUT
     if not about.exists():
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        made = apart(_build, contender, collection.source, folder)
+        made = apart(_build, contender, replace(collection), folder)
         replace_file(about, (json.dumps(made, indent=2) + "\n").encode())
         return folder, made | {"kept": False}
     known: dict[str, Any] = json.loads(about.read_text(encoding="utf-8"))
@@ -47,13 +49,12 @@ def built(contender: Contender, collection: Collection, work: Path) -> tuple[Pat
 
 def apart(function: Callable[..., Result], *arguments: object, threads: int | None = None) -> Result:
     """What the function returns, called in a fresh process, whose libraries use so many threads."""
-    with _environment({} if threads is None else dict.fromkeys(THREADS, str(threads))):
-        with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-            return pool.submit(function, *arguments).result()
+    settings = {} if threads is None else dict.fromkeys(THREADS, str(threads))
+    with _environment(settings), ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
 
 
-def _build(contender: Contender, source: Path, folder: Path) -> dict[str, Any]:
-    collection = Collection.read(source)
+def _build(contender: Contender, collection: Collection, folder: Path) -> dict[str, Any]:
     contender.prepare(collection, folder)
     start = time.perf_counter()
     contender.build(collection, folder)

@@ -17,7 +17,7 @@ EXACT: Sequence[Setting] = ({},)  # a search without anything to set
 
 
 class Opened(Protocol):
-    """A contender ready to answer. Queries are made ready outside the time that is taken."""
+    """A contender ready to answer. Queries are brought into its own form outside the time that is taken."""
 
     def query(self, at: int) -> Any:
         """A query of the collection in the contender's own form."""
@@ -45,6 +45,11 @@ class Contender(Protocol):
         ...
 
     @property
+    def module(self) -> str:
+        """What must be installed for it."""
+        ...
+
+    @property
     def packages(self) -> Sequence[str]:
         """Whose versions matter."""
         ...
@@ -56,23 +61,25 @@ class Contender(Protocol):
 
     @property
     def files(self) -> Sequence[str]:
-        """Patterns of the files it needs to search, within its folder."""
+        """Patterns of the files it searches in, within its folder."""
+        ...
+
+    @property
+    def most_docs(self) -> int | None:
+        """How many documents it can sanely take; times are then scaled by the document."""
+        ...
+
+    @property
+    def dense(self) -> bool:
+        """Whether it searches dense vectors, and its recall is against the exact search of those."""
         ...
 
     def settings(self, k: int) -> Sequence[Setting]:
         """The settings of its search that are tried for k."""
         ...
 
-    def limit(self, docs: int) -> int:
-        """How many of so many documents it can sanely take; times are then scaled by the document."""
-        ...
-
-    def truth(self, collection: Collection) -> Docs:
-        """The best documents of each query (queries, 1000), by exact search of the vectors it stands for."""
-        ...
-
     def prepare(self, collection: Collection, folder: Path) -> None:
-        """Brings the vectors into the form it reads, which is not counted as building."""
+        """Brings what is searched into the form it reads, which is not counted as building."""
         ...
 
     def build(self, collection: Collection, folder: Path) -> None:

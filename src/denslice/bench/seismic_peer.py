@@ -14,8 +14,8 @@ from denslice.bench.collection import Collection
 from denslice.bench.contender import Docs, Setting
 
 INDEX, INPUT, QUERIES = "index", "docs.bin", "queries.bin"
-CUTS = (3, 4, 5, 6, 8, 10, 14, 20)
-FACTORS = (0.7, 0.8, 0.9, 1.0)
+CUTS = (2, 3, 4, 5, 6, 8, 12)
+FACTORS = (0.8, 0.9, 1.0)
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,12 @@ class Seismic:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     packages: Sequence[str] = ("pyseismic-lsr",)
     files: Sequence[str] = (INDEX,)
+    module: str = "seismic"
+    most_docs: int | None = None
+    dense: bool = False
 
     def settings(self, k: int) -> Sequence[Setting]:
         return [{"query_cut": cut, "heap_factor": factor} for cut in CUTS for factor in FACTORS]
-
-    def limit(self, docs: int) -> int:
-        return docs
 
     def prepare(self, collection: Collection, folder: Path) -> None:
         write_rows(folder / INPUT, collection.docs)

@@ -111,54 +111,78 @@ def list_maxima(found, maxima):
 
 
 @compiled
-def scan(
-    found, starts, maxima, rows, values, weights, unit, fraction, extra, allowed, docs, block, base, k, k_first, margin, most, best
-):
+def scan(found, lists, weights, unit, fraction, extra, allowed, docs, block, base, k, k_first, margin, most, best):
     """Scores a segment block by block, and keeps what can still be among the k best of all segments.
 
+    `lists` are the postings' (starts, maxima, rows, values). `extra` is a score of 0 or more that each document has
+    besides its lexical one, or is empty. `allowed` has a 0 for each document to leave out, or is empty.
     The first block's best `k_first` settle the threshold to begin with; where those are fewer than k it is a guess,
     and right if the threshold of the k best in the end, counts[6], is not below it.
-    `extra` is a score of 0 or more that each document has besides its lexical one, or is empty. `allowed` has a 0
-    for each document to leave out, or is empty. `best` is (documents, bounds, bins, counts, price, sums): the first
-    counts[0] entries are held, all bounds above the threshold counts[1]; `bins` is a histogram of the scores ever
-    taken in, counts[2:4] and counts[4:6] say where in it the best k and the best `most` begin; price[0] is what
-    `_shortened` goes by, below 0 for lists that must not be shortened; and ROWS sums to work with.
+    `best` is (documents, bounds, bins, counts, price, sums): the first counts[0] entries are held, all bounds above
+    the threshold counts[1]; `bins` is a histogram of the scores ever taken in, counts[2:4] and counts[4:6] say where
+    in it the best k and the best `most` begin; price[0] is what `_shortened` goes by, below 0 for lists that must
+    not be shortened; and ROWS sums to work with.
     Returns documents and bounds, in larger arrays where they were too small.
     """
     held, bounds, bins, counts, price, sums = best
     padded = -(-block // np.int64(CHUNK)) * np.int64(CHUNK)
-    steps, ends = np.zeros(found.shape[1], np.uint32), np.zeros(found.shape[1], np.uint64)
-    cuts = np.zeros(found.shape[1], np.uint64)
-    for b in range(found.shape[0]):
-        if b + 2 < found.shape[0]:
-            _prefetch_places(found[b + 2], starts, maxima)
-        if b + 1 < found.shape[0]:
-            _prefetch_lists(found[b + 1], starts, rows, values)
-        if not _whole_lists(found[b], starts, maxima, rows, weights, unit, fraction, steps, ends) and not len(extra):
-            continue
-        left_out = 0
-        if price[0] >= 0 and counts[1] > 0:
-            left_out = _shortened(found[b], starts, values, fraction, counts[1], price, steps, ends, cuts)
+    terms = found.shape[1]
+    plan = (np.zeros(terms, np.uint32), np.zeros(terms, np.uint64), np.zeros(terms, np.uint64))
+    for b in range(len(found)):
+        _prefetch_next(found, b, lists)
         sums[:padded] = 0
-        read = _add_lists(found[b], starts, rows, values, fraction, steps, ends, sums)
-        size = min(block, docs - b * block)
+        some, left_out, read = _add_block(found[b], lists, weights, unit, fraction, counts[1], price, plan, sums)
+        if not some and not len(extra):
+            continue
+        first, size = b * block, min(block, docs - b * block)
         sums[size:padded] = 0
-        if len(extra):
-            for r in range(size):  # one more than nothing: with an extra score every document is a result
-                sums[r] += np.uint32(np.ceil(extra[b * block + r] * unit)) + np.uint32(1)
-        if len(allowed):
-            for r in range(size):
-                sums[r] *= allowed[b * block + r]
+        _add_extra(extra[first : first + size], unit, sums)
+        _leave_out(allowed[first : first + size], sums)
         if counts[1] == 0:
             counts[1] = _first_threshold(sums[:padded], k_first, margin, most, fraction)
         before = counts[0]
-        held, bounds = _collect(sums[:padded], base + b * block, left_out, held, bounds, bins, counts, fraction)
+        held, bounds = _collect(sums[:padded], base + first, left_out, held, bounds, bins, counts, fraction)
         if counts[0] > before:
             counts[6] = threshold(bins, counts, k, margin, most, fraction)
             counts[1] = max(counts[1], counts[6])
         if left_out > 0:
             _adjust(price, RESCORING * (counts[0] - before), read)
     return held, bounds
+
+
+@compiled
+def _add_block(found, lists, weights, unit, fraction, threshold, price, plan, sums):
+    """Adds a block's lists to its sums: whether there are any, what a sum may lack, and how many postings were read."""
+    starts, maxima, rows, values = lists
+    steps, ends, cuts = plan
+    if not _whole_lists(found, starts, maxima, rows, weights, unit, fraction, steps, ends):
+        return False, np.int64(0), np.int64(0)
+    left_out = np.int64(0)
+    if price[0] >= 0 and threshold > 0:
+        left_out = _shortened(found, starts, values, fraction, threshold, price, steps, ends, cuts)
+    return True, left_out, _add_lists(found, starts, rows, values, fraction, steps, ends, sums)
+
+
+@compiled
+def _add_extra(extra, unit, sums):
+    for r in range(len(extra)):  # one more than nothing: with an extra score every document is a result
+        sums[r] += np.uint32(np.ceil(extra[r] * unit)) + np.uint32(1)
+
+
+@compiled
+def _leave_out(allowed, sums):
+    for r in range(len(allowed)):
+        sums[r] *= allowed[r]
+
+
+@compiled
+def _prefetch_next(found, b, lists):
+    """Asks for the memory of the next block's postings, and of the places of those after it."""
+    starts, maxima, rows, values = lists
+    if b + 1 < len(found):
+        _prefetch_lists(found[b + 1], starts, rows, values)
+    if b + 2 < len(found):
+        _prefetch_places(found[b + 2], starts, maxima)
 
 
 @compiled

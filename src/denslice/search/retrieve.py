@@ -168,8 +168,8 @@ def retrieve(
         base = 0
         for lists, p, s, mask, more in zip(found, postings, segments, masks, extra, strict=True):
             held, bounds = cpu.scan(
-                lists, p.starts, p.maxima, p.rows, p.values, strong.weights, unit, scale.fraction, more,
-                mask, s.rows, p.block, base, k, k_first, margin, most, (held, bounds, bins, counts, price, sums),
+                lists, (p.starts, p.maxima, p.rows, p.values), strong.weights, unit, scale.fraction, more, mask,
+                s.rows, p.block, base, k, k_first, margin, most, (held, bounds, bins, counts, price, sums),
             )  # fmt: skip
             base += s.rows
         if not is_guess or counts[6] >= counts[1]:

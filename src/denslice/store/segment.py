@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from denslice.errors import IndexFormatError
 from denslice.records import Doc
@@ -22,7 +22,10 @@ from denslice.store.documents import Documents
 from denslice.store.files import Array, check_contents, load_array, save_arrays, sync_folder
 from denslice.store.manifest import SegmentEntry
 from denslice.store.segment_writer import Batch
-from denslice.vectors import Ints
+from denslice.vectors import Ints, csr
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 KEYS = "uint16 uint32"
 
@@ -59,7 +62,7 @@ class Rows:
         at = np.arange(pointers[-1]) + np.repeat(starts - pointers[:-1], sizes)
         keys = self.keys[at].astype(np.int64)
         weights = self.weights[at].view(np.float16).astype(np.float32)
-        return sp.csr_array((weights, keys, pointers), (len(rows), int(keys.max(initial=0)) + 1))
+        return csr((weights, keys, pointers), (len(rows), int(keys.max(initial=0)) + 1))
 
 
 class Segment:

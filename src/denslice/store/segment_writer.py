@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from denslice.errors import InputError
 from denslice.records import Doc
@@ -16,7 +15,10 @@ from denslice.store import documents
 from denslice.store.documents import DocumentsWriter
 from denslice.store.files import Array, StoredFile, save_arrays, seal, sync_folder
 from denslice.store.manifest import SegmentEntry
-from denslice.vectors import Ints, stacked
+from denslice.vectors import Ints, csr, stacked
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 LARGEST_WEIGHT = float(np.finfo(np.float16).max)
 LEVELS = 255  # steps of a posting's value
@@ -94,7 +96,7 @@ def rounded(weights: sp.csr_array) -> sp.csr_array:
     """Weights as they are stored: rounded to float16, those that round to nothing left out. Data stays float32."""
     if weights.nnz and weights.data.max() > LARGEST_WEIGHT:
         raise InputError(f"weight {weights.data.max():g} is too large: at most {LARGEST_WEIGHT:,.0f} can be stored")
-    stored = sp.csr_array((weights.data.astype(np.float16), weights.indices, weights.indptr), weights.shape)
+    stored = csr((weights.data.astype(np.float16), weights.indices, weights.indptr), weights.shape)
     stored.data = stored.data.astype(np.float32)
     if (stored.data == 0).any():
         stored = stored.copy()
@@ -131,7 +133,7 @@ def _block_arrays(kept: sp.csr_array) -> dict[str, Array]:
     """
     from denslice.kernels import sort_by_value
 
-    columns = sp.csc_array(kept)
+    columns = kept.tocsc()
     sizes = np.diff(columns.indptr)
     keys = np.flatnonzero(sizes)
     starts = columns.indptr[keys]
