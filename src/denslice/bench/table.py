@@ -23,6 +23,27 @@ def table(line: Mapping[str, Any]) -> str:
     return f"{told}\n\n" + "\n".join(lines)
 
 
+def ratios(line: Mapping[str, Any]) -> str:
+    """How many times as long each peer takes as denslice, at the reported settings, and how large it is."""
+    figures = line["figures"]
+    ours = next(one for one in figures["contenders"] if one["name"] == "denslice")
+    head = ["denslice is … times as fast as", "k = 10", "k = 100", "k = 1000", "all cores, k = 10", "building", "its size on disk"]
+    rows = [head, ["---"] * len(head)]
+    for peer in figures["contenders"]:
+        if peer is not ours:
+            times = [
+                scaled(peer, theirs["p50_ms"], figures["documents"]) / mine["p50_ms"]
+                for theirs, mine in zip(reported(peer), reported(ours), strict=True)
+            ]
+            share = peer["documents"] / figures["documents"]
+            rate = ours["all_cores"][0]["queries_a_second"] / (peer["all_cores"][0]["queries_a_second"] * share)
+            build = peer["build"]["build_s"] / share / ours["build"]["build_s"]
+            size = peer["build"]["bytes"] / share / ours["build"]["bytes"]
+            cells = [*(f"{one:,.3g}" for one in (*times, rate, build)), f"{size:.2f}×"]
+            rows.append([peer["name"], *cells])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
 def reported(contender: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The settings of a contender that stand for it, one for each k."""
     return [point for point in contender["settings"] if point.get("reported")]

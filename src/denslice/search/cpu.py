@@ -222,6 +222,7 @@ def _shortened(lists, starts, values, fraction, threshold, price, steps, ends, c
 
     A list's values fall, so the first one left out bounds the rest. Of each list as much is left out as pays at a
     price of so many postings for each unit of score; a block is never left out so far that its sums tell nothing.
+    With a caution (price[1]) below 1 only so much of the bound is believed.
     """
     most = LEFT_OUT_AT_MOST
     if price[0] == 0:
@@ -236,6 +237,7 @@ def _shortened(lists, starts, values, fraction, threshold, price, steps, ends, c
                 keep, cost = _paying(start, ends[j], values, steps[j], fraction, price[0])
                 cuts[j] = start + np.uint64(keep)
                 left_out += cost
+        left_out = np.int64(price[1] * left_out)
         price[0] *= RAISE
     price[0] /= RAISE
     ends[:] = cuts

@@ -64,6 +64,7 @@ class Settings:
     lam: float | None = None
     candidates_from: str = "both"
     rerank: bool = True
+    caution: float = 1.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.k, int) or self.k < 1:
@@ -86,7 +87,7 @@ def search(segments: Sequence[Segment], query: QueryVectors, settings: Settings,
         return first_stage(segments, query, settings, masks)
     if settings.candidates_from == "lexical" and query.dense is not None and len(query.keys):
         return _best_of_lexical(segments, query, settings, masks)
-    dense = [_dense_scores(segment, query) for segment in segments]
+    dense = [NO_SCORES if query.dense is None else _dense_scores(segment, query) for segment in segments]
     every = np.concatenate(dense) if any(map(len, dense)) else NO_SCORES
     positions, bounds = retrieve(segments, query, settings, masks, dense)
     positions, lexical = _rerank_best(segments, positions, bounds, query, every, settings.k)
@@ -163,7 +164,7 @@ def retrieve(
     while True:
         held, bounds = np.empty(room, np.int64), np.empty(room, np.uint32)
         bins, counts, sums = np.zeros(cpu.BINS, np.int64), np.zeros(7, np.int64), _working_sums(scale.dtype, cpu.ROWS)
-        price = np.array([0.0 if can_shorten else -1.0])
+        price = np.array([0.0 if can_shorten else -1.0, settings.caution])
         counts[1] = lowest_bound
         base = 0
         for lists, p, s, mask, more in zip(found, postings, segments, masks, extra, strict=True):
@@ -198,48 +199,52 @@ def _rerank_best(
     """
     if len(positions) <= k:
         return positions, rerank(segments, positions, query)
-    first = np.zeros(len(positions), dtype=np.bool_)
-    first[np.argpartition(-bounds, k - 1)[:k]] = True
+    first = bounds >= np.partition(bounds, len(bounds) - k)[len(bounds) - k]
     lexical = rerank(segments, positions[first], query)
     least = float((lexical + dense[positions[first]] if len(dense) else lexical).min())
-    rest = ~first & (bounds >= least - 1e-5 * abs(least))
+    rest = bounds >= least - 1e-5 * abs(least)
+    rest &= ~first
     more = rerank(segments, positions[rest], query)
-    return np.concatenate([positions[first], positions[rest]]), np.concatenate([lexical, more])
+    return np.concatenate((positions[first], positions[rest])), np.concatenate((lexical, more))
 
 
 def rerank(segments: Sequence[Segment], positions: Ints, query: QueryVectors) -> Floats:
-    """Stage two: the exact lexical score of each position, with every query weight."""
+    """Stage two: the exact lexical score of each position, with every query weight. Positions must rise."""
     from denslice.search import cpu
 
-    scores = np.zeros(len(positions), dtype=np.float32)
-    base = 0
+    scores = np.empty(len(positions), dtype=np.float32)
+    base = start = 0
     for s in segments:
-        here = (positions >= base) & (positions < base + s.rows)
-        if here.any():
-            rows = positions[here] - base
-            kept = s.kept
-            scores[here] = cpu.rescore(rows, kept.starts, kept.keys, kept.weights, query.keys, query.weights)
-        base += s.rows
+        end = int(np.searchsorted(positions, base + s.rows))
+        if end > start:
+            kept, rows = s.kept, positions[start:end] - base
+            scores[start:end] = cpu.rescore(rows, kept.starts, kept.keys, kept.weights, query.keys, query.weights)
+        base, start = base + s.rows, end
     return scores
 
 
 def rank(segments: Sequence[Segment], positions: Ints, lexical: Floats, dense: Floats, k: int) -> Found:
     """The k best of these by the sum of both scores, best first, equal sums by id; `dense` may be empty."""
     scores = lexical + dense if len(dense) else lexical
-    if len(positions) > k:
-        best = np.flatnonzero(scores >= np.partition(scores, len(scores) - k)[len(scores) - k])
-    else:
-        best = np.arange(len(positions))
-    best = best[np.argsort(-scores[best])]
-    sizes = np.array([s.rows for s in segments], dtype=np.int64)
-    ends = np.cumsum(sizes)
-    at = np.searchsorted(ends, positions[best], side="right")
-    rows = positions[best] - (ends - sizes)[at] if len(segments) else positions
+    order = np.argsort(-scores)
+    falling = scores[order]
+    if len(order) > k:
+        order = order[: k + int(np.searchsorted(-falling[k:], -falling[k - 1], side="right"))]  # with what ties the k-th
+        falling = falling[: len(order)]
+    at, rows = _places(segments, positions[order])
     ids = _ids(segments, at, rows)
-    order = _ties_by_id(scores[best], ids)[:k]
-    best = best[order]
-    parts = (lexical[best], dense[best] if len(dense) else dense)
-    return Found(at[order], rows[order], [ids[i] for i in order.tolist()], scores[best], *parts)
+    if (falling[1:] == falling[:-1]).any():
+        by_id = _ties_by_id(falling, ids)
+        order, at, rows, ids = order[by_id], at[by_id], rows[by_id], [ids[i] for i in by_id.tolist()]
+    best = order[:k]
+    return Found(at[:k], rows[:k], ids[:k], scores[best], lexical[best], dense[best] if len(dense) else dense)
+
+
+def _places(segments: Sequence[Segment], positions: Ints) -> tuple[Ints, Ints]:
+    """The segment of each position, and the row in it."""
+    ends = np.cumsum([0, *(s.rows for s in segments)])
+    at = np.searchsorted(ends[1:], positions, side="right")
+    return at, positions - ends[at]
 
 
 def _dense_scores(segment: Segment, query: QueryVectors, rows: Ints | None = None) -> Floats:
@@ -291,13 +296,15 @@ def _unseen(segments: Sequence[Segment], query: QueryVectors, strong: QueryVecto
 
 
 def _ids(segments: Sequence[Segment], at: Ints, rows: Ints) -> list[str]:
-    numbers = np.unique(at)
-    ids = np.empty(len(rows), dtype=object)
-    for number in numbers:
-        here = at == number
-        ids[here] = segments[number].ids(rows[here])
-    found: list[str] = ids.tolist()
-    return found
+    if len(segments) == 1:
+        return segments[0].ids(rows)
+    ids = [""] * len(rows)
+    for number in range(len(segments)):
+        here = np.flatnonzero(at == number)
+        if len(here):
+            for place, id in zip(here.tolist(), segments[number].ids(rows[here]), strict=True):
+                ids[place] = id
+    return ids
 
 
 def _ties_by_id(scores: Floats, ids: list[str]) -> Ints:

@@ -121,13 +121,12 @@ class Segment:
 
     def ids(self, rows: Ints) -> list[str]:
         """The ids of these rows."""
-        starts = self._id_starts[rows].astype(np.int64)
-        sizes = self._id_starts[rows + 1] - starts
-        if (sizes < 0).any() or (starts + sizes > len(self._id_bytes)).any():
+        from denslice.kernels import joined_pieces
+
+        pieces, ends = joined_pieces(self._id_bytes, self._id_starts, rows)
+        if len(ends) != len(rows):
             raise IndexFormatError(f"{self.folder / 'id_starts.npy'}: holds places that do not rise; it is damaged")
-        cuts = np.concatenate([[0], np.cumsum(sizes)])
-        text = self._id_bytes[np.arange(cuts[-1]) + np.repeat(starts - cuts[:-1], sizes)].tobytes()
-        places = list(pairwise(cuts.tolist()))
+        text, places = pieces.tobytes(), pairwise([0, *ends.tolist()])
         if text.isascii():  # one letter a byte: decoded at once
             letters = text.decode()
             return [letters[start:end] for start, end in places]
