@@ -394,11 +394,13 @@ def test_scores_from_postings_are_never_below_the_exact_ones_nor_above_by_more_t
         found = cpu.find_lists(p.block_starts, p.keys, np.arange(4))
         reach = float(query.astype(np.float64) @ cpu.list_maxima(found, p.maxima))
         unit = (counted.largest - counted.spare(4)) / (reach or 1)
-        counts, whole = np.zeros(7, np.int64), np.array([-1.0])
+        counts = np.zeros(8, np.int64)
         room = (np.zeros(512, np.int64), np.zeros(512, np.uint32), np.zeros(cpu.BINS, np.int64))
+        read_whole = (np.array([-1.0, 1.0, 0.0, 0.0]), np.zeros(4, np.int64), np.zeros(4, np.int64))
+        plan = (*read_whole, np.zeros(4, np.uint32), np.zeros(4, np.uint64))
         held, bounds = cpu.scan(
-            found, (p.starts, p.maxima, p.rows, p.values), query, unit, counted.fraction, NO_SCORES, NO_MASK,
-            segment.rows, p.block, 0, 40, 40, 0, 0, (*room, counts, whole, np.zeros(cpu.ROWS, counted.dtype)),
+            found, (p.starts, p.maxima, p.rows, p.values), (query, unit, counted.fraction), NO_MASK, NO_SCORES,
+            segment.rows, p.block, 0, (40, 40, 0, 0), plan, (*room, counts, np.zeros(cpu.ROWS, counted.dtype)),
         )  # fmt: skip
         exact = docs.astype(np.float64) @ query
         assert sorted(held[: counts[0]]) == np.flatnonzero(exact).tolist()

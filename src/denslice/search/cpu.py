@@ -23,13 +23,17 @@ ROWS = 1 << 16  # as many as a posting can name
 CHUNK, PART = np.uint64(128), np.uint64(16)  # scores looked at together, by vector instructions
 LEVELS = 255  # steps of a posting's value
 EMPTY = 0xFFFFFFFF
+NEAR = 64  # lists around a guess
 AHEAD = 8  # rows whose memory is asked for before they are needed
 SIEVE = 4096  # a table this size stays in a core's first cache
 SHORT = 32  # postings below which a list is read whole or not at all
 LEFT_OUT = 0.4  # of the threshold: what the postings left out of a block may add up to, to begin with
 LEFT_OUT_AT_MOST = 0.75  # and later
-LOWEST_PRICE, RAISE = 1e-3, 1.5  # postings for a unit of score, and how fast that is changed
-RESCORING = 250  # postings that could be read in the time one document is rescored
+RAISE = 1.5  # how fast the price is changed that postings are left out at
+KEEP = (1, 2, 4)  # a list may be cut to a half, a quarter and a sixteenth
+NOTHING = 63  # or left out
+PLANNED = 4  # blocks that are cut by one plan, or fewer to begin with
+RESCORING, OPENING = 250, 100  # postings that could be read while one document is rescored, or one list looked up
 
 
 class Scale(NamedTuple):
@@ -86,8 +90,15 @@ def find_lists(block_starts, list_keys, keys):
     found = np.full((len(block_starts) - 1, len(keys)), -1, np.int64)
     for block in range(len(block_starts) - 1):
         low, end = np.int64(block_starts[block]), min(np.int64(block_starts[block + 1]), len(list_keys))
+        if low >= end:
+            continue
+        share = (end - low) / (np.float64(list_keys[end - 1]) + 1)
+        first = low
         for j in range(len(keys)):
             high = end
+            guess = first + np.int64(keys[j] * share)  # near it, if the block has most keys: few steps in one place
+            if low + NEAR < guess < end - NEAR and list_keys[guess - NEAR] < keys[j] <= list_keys[guess + NEAR]:
+                low, high = guess - NEAR, guess + NEAR
             while low < high:
                 middle = (low + high) >> 1
                 if list_keys[middle] < keys[j]:
@@ -111,29 +122,34 @@ def list_maxima(found, maxima):
 
 
 @compiled
-def scan(found, lists, weights, unit, fraction, extra, allowed, docs, block, base, k, k_first, margin, most, best):
+def scan(found, lists, query, allowed, extra, docs, block, base, wanted, plan, best):
     """Scores a segment block by block, and keeps what can still be among the k best of all segments.
 
-    `lists` are the postings' (starts, maxima, rows, values). `extra` is a score of 0 or more that each document has
-    besides its lexical one, or is empty. `allowed` has a 0 for each document to leave out, or is empty.
-    The first block's best `k_first` settle the threshold to begin with; where those are fewer than k it is a guess,
-    and right if the threshold of the k best in the end, counts[6], is not below it.
-    `best` is (documents, bounds, bins, counts, price, sums): the first counts[0] entries are held, all bounds above
-    the threshold counts[1]; `bins` is a histogram of the scores ever taken in, counts[2:4] and counts[4:6] say where
-    in it the best k and the best `most` begin; price[0] is what `_shortened` goes by, below 0 for lists that must
-    not be shortened; and ROWS sums to work with.
+    `found` says where each key's list stands in each block. `lists` are the postings' (starts, maxima, rows, values),
+    `query` its (weights, unit, fraction). `allowed` has a 0 for each document to leave out, or is empty; `extra` is a
+    score of 0 or more that each document has besides its lexical one, or is empty.
+    `wanted` is (k, k_first, margin, most). The first block's best `k_first` settle the threshold to begin with; where
+    those are fewer than k it is a guess, and right if the threshold of the k best in the end, counts[6], is not below.
+    `plan` is (price, shifts, wholes, steps, ends): see `_planned`; price[0] below 0 is for lists to be read whole.
+    `best` is (documents, bounds, bins, counts, sums): the first counts[0] entries are held, all bounds above the
+    threshold counts[1]; `bins` is a histogram of the scores ever taken in, counts[2:4] and counts[4:6] say where in
+    it the best k and the best `most` begin, counts[7] counts blocks; and ROWS sums to work with.
     Returns documents and bounds, in larger arrays where they were too small.
     """
-    held, bounds, bins, counts, price, sums = best
+    held, bounds, bins, counts, sums = best
+    weights, unit, fraction = query
+    k, k_first, margin, most = wanted
+    price = plan[0]
     padded = -(-block // np.int64(CHUNK)) * np.int64(CHUNK)
-    terms = found.shape[1]
-    plan = (np.zeros(terms, np.uint32), np.zeros(terms, np.uint64), np.zeros(terms, np.uint64))
     for b in range(len(found)):
-        _prefetch_next(found, b, lists)
-        sums[:padded] = 0
-        some, left_out, read = _add_block(found[b], lists, weights, unit, fraction, counts[1], price, plan, sums)
+        _prefetch_next(found, b, lists, plan[1])
+        counts[7] += 1
+        is_due = counts[7] & (counts[7] - 1) == 0 or counts[7] % PLANNED == 0
+        some, left_out = _ends(found[b], lists, query, counts[1], is_due, plan)
         if not some and not len(extra):
             continue
+        sums[:padded] = 0
+        read = _add_lists(found[b], lists, fraction, plan[3], plan[4], sums)
         first, size = b * block, min(block, docs - b * block)
         sums[size:padded] = 0
         _add_extra(extra[first : first + size], unit, sums)
@@ -145,22 +161,9 @@ def scan(found, lists, weights, unit, fraction, extra, allowed, docs, block, bas
         if counts[0] > before:
             counts[6] = threshold(bins, counts, k, margin, most, fraction)
             counts[1] = max(counts[1], counts[6])
-        if left_out > 0:
-            _adjust(price, RESCORING * (counts[0] - before), read)
+        price[2] += RESCORING * max(0, counts[0] - before - k_first)
+        price[3] += read
     return held, bounds
-
-
-@compiled
-def _add_block(found, lists, weights, unit, fraction, threshold, price, plan, sums):
-    """Adds a block's lists to its sums: whether there are any, what a sum may lack, and how many postings were read."""
-    starts, maxima, rows, values = lists
-    steps, ends, cuts = plan
-    if not _whole_lists(found, starts, maxima, rows, weights, unit, fraction, steps, ends):
-        return False, np.int64(0), np.int64(0)
-    left_out = np.int64(0)
-    if price[0] >= 0 and threshold > 0:
-        left_out = _shortened(found, starts, values, fraction, threshold, price, steps, ends, cuts)
-    return True, left_out, _add_lists(found, starts, rows, values, fraction, steps, ends, sums)
 
 
 @compiled
@@ -176,105 +179,134 @@ def _leave_out(allowed, sums):
 
 
 @compiled
-def _prefetch_next(found, b, lists):
+def _prefetch_next(found, b, lists, shifts):
     """Asks for the memory of the next block's postings, and of the places of those after it."""
     starts, maxima, rows, values = lists
-    if b + 1 < len(found):
-        _prefetch_lists(found[b + 1], starts, rows, values)
-    if b + 2 < len(found):
-        _prefetch_places(found[b + 2], starts, maxima)
+    for j in range(len(shifts)):
+        if shifts[j] < NOTHING:
+            if b + 2 < len(found):
+                _prefetch(starts, found[b + 2, j])
+                _prefetch(maxima, found[b + 2, j])
+            if b + 1 < len(found) and found[b + 1, j] >= 0:
+                start, end = np.int64(starts[found[b + 1, j]]), np.int64(starts[found[b + 1, j] + 1])
+                _prefetch(rows, start)
+                _prefetch(values, start)
+                _prefetch(values, start + ((end - start) >> shifts[j]))
 
 
 @compiled
-def _prefetch_places(lists, starts, maxima):
-    for j in range(len(lists)):
-        _prefetch(starts, lists[j])
-        _prefetch(maxima, lists[j])
+def _ends(found, lists, query, threshold, is_due, plan):
+    """Sets where each list of a block ends, cut as planned; whether there are any, and what a sum may lack for it."""
+    price, shifts = plan[0], plan[1]
+    if price[0] < 0 or threshold <= 0:
+        shifts[:] = 0
+        return _cut_lists(found, lists, query, plan)
+    if is_due:
+        _planned(found, lists, query, threshold, plan)
+    some, left_out = _cut_lists(found, lists, query, plan)
+    while left_out > LEFT_OUT_AT_MOST * threshold:
+        price[0] *= RAISE
+        _planned(found, lists, query, threshold, plan)
+        some, left_out = _cut_lists(found, lists, query, plan)
+    return some, left_out
 
 
 @compiled
-def _prefetch_lists(lists, starts, rows, values):
-    for j in range(len(lists)):
-        if lists[j] >= 0:
-            start = np.int64(starts[lists[j]])
-            _prefetch(rows, start)
-            _prefetch(values, start)
-
-
-@compiled
-def _whole_lists(lists, starts, maxima, rows, weights, unit, fraction, steps, ends):
-    """Sets what one step of each list's values adds to a score, and where each list ends; whether there are any."""
-    some = False
-    for j in range(len(lists)):
-        at = lists[j]
+def _cut_lists(found, lists, query, plan):
+    starts, maxima, rows, values = lists
+    weights, unit, fraction = query
+    price, shifts, wholes, steps, ends = plan
+    some, left_out = False, np.int64(0)
+    for j in range(len(found)):
         ends[j] = 0
-        if at >= 0:
-            some = True
-            share = np.float64(weights[j]) * half(maxima[at]) * unit / LEVELS
-            steps[j] = np.uint32(np.ceil(share * (1 << fraction)))
-            ends[j] = np.uint64(min(np.int64(starts[at + 1]), len(rows)))
-    return some
+        if found[j] < 0:
+            continue
+        some = True
+        if shifts[j] == NOTHING:
+            left_out += wholes[j]
+            continue
+        steps[j] = _step(weights[j], maxima[found[j]], unit, fraction)
+        start, end = np.int64(starts[found[j]]), min(np.int64(starts[found[j] + 1]), len(rows))
+        if shifts[j] > 0 and start < end:
+            end = start + ((end - start) >> shifts[j])
+            left_out += np.int64(_share(steps[j], values[np.uint64(end)], fraction))
+        ends[j] = np.uint64(end)
+    return some, np.int64(price[1] * left_out)
 
 
 @compiled
-def _shortened(lists, starts, values, fraction, threshold, price, steps, ends, cuts):
-    """Leaves the ends of lists out, where values are least; how much any document's score may lack for it.
+def _planned(found, lists, query, threshold, plan):
+    """Plans how much of each list is read: all, a half, a quarter, a sixteenth, or nothing.
 
-    A list's values fall, so the first one left out bounds the rest. Of each list as much is left out as pays at a
-    price of so many postings for each unit of score; a block is never left out so far that its sums tell nothing.
-    With a caution (price[1]) below 1 only so much of the bound is believed.
+    A list's values fall, so the first one left out bounds the rest. Of each list so much is left out as pays at a
+    price of so many postings for each unit of score, price[0]; never so much that sums tell nothing. `shifts` says
+    how often a list is halved, NOTHING for one not read at all; `wholes` what that costs. With a caution, price[1],
+    below 1 only so much of the bounds is believed. price[2:] is what rescoring and reading took since the last plan.
     """
+    starts, maxima, rows, values = lists
+    weights, unit, fraction = query
+    price, shifts, wholes, steps, ends = plan
     most = LEFT_OUT_AT_MOST
+    _adjust(price)
     if price[0] == 0:
-        price[0], most = LOWEST_PRICE, LEFT_OUT
-    left_out = np.int64(threshold) + 1
-    while left_out > most * threshold:
-        left_out = np.int64(0)
-        for j in range(len(lists)):
-            cuts[j] = ends[j]
-            if ends[j]:
-                start = np.uint64(starts[lists[j]])
-                keep, cost = _paying(start, ends[j], values, steps[j], fraction, price[0])
-                cuts[j] = start + np.uint64(keep)
-                left_out += cost
-        left_out = np.int64(price[1] * left_out)
+        most = LEFT_OUT
+        for j in range(len(found)):
+            if found[j] >= 0:
+                price[0] += (np.int64(starts[found[j] + 1]) - np.int64(starts[found[j]])) * price[1] / (4.0 * threshold)
+    while True:
+        left_out = 0.0
+        for j in range(len(found)):
+            if found[j] >= 0:
+                step = _step(weights[j], maxima[found[j]], unit, fraction)
+                start, end = np.int64(starts[found[j]]), min(np.int64(starts[found[j] + 1]), len(rows))
+                shifts[j], cost = _paying(start, end, values, step, fraction, price[0], wholes[j])
+                left_out += price[1] * cost
+        if left_out <= most * threshold:
+            return
         price[0] *= RAISE
-    price[0] /= RAISE
-    ends[:] = cuts
-    return left_out
 
 
 @compiled
-def _paying(start, end, values, step, fraction, price):
-    """How much of a list to keep, the rest being what pays most to leave out at this price; and what that costs."""
-    length = np.int64(end) - np.int64(start)
-    best, best_keep, best_cost = 0.0, length, np.int64(0)
-    keep = length
-    while keep > 0:
-        keep = keep // 2 if length > SHORT and keep > length // 16 else 0
-        cost = np.int64(_share(step, values[start + np.uint64(keep)], fraction))
-        gain = length - keep - price * cost
-        if gain > best:
-            best, best_keep, best_cost = gain, keep, cost
-    return best_keep, best_cost
+def _paying(start, end, values, step, fraction, price, whole):
+    """How often to halve a list, the rest being what pays most to leave out at this price; and what that costs."""
+    length = end - start
+    best, best_shift, best_cost = 0.0, 0, np.int64(0)
+    if length + OPENING > price * whole:
+        best, best_shift, best_cost = length + OPENING - price * whole, NOTHING, whole
+    if length > SHORT:
+        for shift in KEEP:
+            keep = length >> shift
+            cost = np.int64(_share(step, values[np.uint64(start + keep)], fraction))
+            gain = length - keep - price * cost
+            if gain > best:
+                best, best_shift, best_cost = gain, shift, cost
+    return best_shift, best_cost
 
 
 @compiled
-def _adjust(price, rescoring, reading):
+def _adjust(price):
     """Moves the price to where rescoring takes a part of the time that reading postings takes."""
-    if 2 * rescoring > reading:
-        price[0] *= RAISE
-    elif 5 * rescoring < reading:
-        price[0] /= RAISE
+    if 2 * price[2] > price[3]:
+        price[0] *= 2 * RAISE if price[2] > price[3] else RAISE
+    elif 5 * price[2] < price[3]:
+        price[0] /= 2 * RAISE if 20 * price[2] < price[3] else RAISE
+    price[2:] = 0
 
 
 @compiled
-def _add_lists(lists, starts, rows, values, fraction, steps, ends, sums):
+def _step(weight, maximum, unit, fraction):
+    """What one step of a list's values adds to a score, in units and parts of one, rounded up."""
+    return np.uint32(np.ceil(np.float64(weight) * half(maximum) * unit / LEVELS * (1 << fraction)))
+
+
+@compiled
+def _add_lists(found, lists, fraction, steps, ends, sums):
     """Adds the lists' values to the scores of the block's documents; how many postings there were."""
+    starts, _, rows, values = lists
     read = np.int64(0)
-    for j in range(len(lists)):
+    for j in range(len(found)):
         if ends[j]:
-            step, start = steps[j], np.uint64(starts[lists[j]])
+            step, start = steps[j], np.uint64(starts[found[j]])
             for p in range(start, ends[j]):
                 sums[rows[p]] += _share(step, values[p], fraction)
             read += np.int64(ends[j]) - np.int64(start)

@@ -19,6 +19,7 @@ from denslice.store.segment import Segment
 from denslice.vectors import Floats, Ints
 
 STRONGEST = 8  # weights stage one uses at least, however large θ
+FEW = 256  # documents more than k that are scored without asking which could be left out
 ROOM = 1_024  # documents held while scanning, to begin with
 MODES = ("lexical", "dense", "hybrid")
 SIDES = ("both", "lexical")
@@ -158,24 +159,25 @@ def retrieve(
         most = max(settings.candidates, k)
     can_shorten = is_lexical and settings.rerank and not most
     k_first = _share_of_first_block(k, segments) if can_shorten and not any(map(len, masks)) else k
-    is_guess = k_first < k
+    wholes = np.ceil(strong.weights * largest * unit).astype(np.int64) + 1
     lowest_bound = 0
-    room = max(ROOM, 4 * k)
     while True:
+        room, terms = max(ROOM, 4 * k), len(strong.keys)
         held, bounds = np.empty(room, np.int64), np.empty(room, np.uint32)
-        bins, counts, sums = np.zeros(cpu.BINS, np.int64), np.zeros(7, np.int64), _working_sums(scale.dtype, cpu.ROWS)
-        price = np.array([0.0 if can_shorten else -1.0, settings.caution])
+        bins, counts, sums = np.zeros(cpu.BINS, np.int64), np.zeros(8, np.int64), _working_sums(scale.dtype, cpu.ROWS)
         counts[1] = lowest_bound
+        price = np.array([0.0 if can_shorten else -1.0, settings.caution, 0.0, 0.0])
+        plan = (price, np.zeros(terms, np.int64), wholes, np.empty(terms, np.uint32), np.empty(terms, np.uint64))
         base = 0
         for lists, p, s, mask, more in zip(found, postings, segments, masks, extra, strict=True):
             held, bounds = cpu.scan(
-                lists, (p.starts, p.maxima, p.rows, p.values), strong.weights, unit, scale.fraction, more, mask,
-                s.rows, p.block, base, k, k_first, margin, most, (held, bounds, bins, counts, price, sums),
+                lists, (p.starts, p.maxima, p.rows, p.values), (strong.weights, unit, scale.fraction), mask, more,
+                s.rows, p.block, base, (k, k_first, margin, most), plan, (held, bounds, bins, counts, sums),
             )  # fmt: skip
             base += s.rows
-        if not is_guess or counts[6] >= counts[1]:
+        if k_first == k or counts[6] >= counts[1]:
             break
-        is_guess, k_first, lowest_bound = False, k, counts[6]
+        k_first, lowest_bound = k, counts[6]  # the guess was too high: again, with what is known for sure
     count = cpu.keep_above(counts[1], held, bounds, counts[0])
     held, bounds = held[:count], bounds[:count]
     if 0 < most < count:
@@ -197,7 +199,7 @@ def _rerank_best(
 
     The k with the highest bounds are scored first; of the others only those whose bound reaches the least of them.
     """
-    if len(positions) <= k:
+    if len(positions) <= k + FEW:
         return positions, rerank(segments, positions, query)
     first = bounds >= np.partition(bounds, len(bounds) - k)[len(bounds) - k]
     lexical = rerank(segments, positions[first], query)
@@ -231,8 +233,7 @@ def rank(segments: Sequence[Segment], positions: Ints, lexical: Floats, dense: F
     if len(order) > k:
         order = order[: k + int(np.searchsorted(-falling[k:], -falling[k - 1], side="right"))]  # with what ties the k-th
         falling = falling[: len(order)]
-    at, rows = _places(segments, positions[order])
-    ids = _ids(segments, at, rows)
+    at, rows, ids = _places(segments, positions[order])
     if (falling[1:] == falling[:-1]).any():
         by_id = _ties_by_id(falling, ids)
         order, at, rows, ids = order[by_id], at[by_id], rows[by_id], [ids[i] for i in by_id.tolist()]
@@ -240,11 +241,20 @@ def rank(segments: Sequence[Segment], positions: Ints, lexical: Floats, dense: F
     return Found(at[:k], rows[:k], ids[:k], scores[best], lexical[best], dense[best] if len(dense) else dense)
 
 
-def _places(segments: Sequence[Segment], positions: Ints) -> tuple[Ints, Ints]:
-    """The segment of each position, and the row in it."""
+def _places(segments: Sequence[Segment], positions: Ints) -> tuple[Ints, Ints, list[str]]:
+    """The segment of each position, the row in it, and the document's id."""
     ends = np.cumsum([0, *(s.rows for s in segments)])
     at = np.searchsorted(ends[1:], positions, side="right")
-    return at, positions - ends[at]
+    rows = positions - ends[at]
+    rising = np.argsort(positions)
+    cuts = np.searchsorted(positions[rising], ends).tolist()
+    ids: list[str] = []
+    for s, start, end in zip(segments, cuts, cuts[1:], strict=False):
+        if start < end:
+            ids += s.ids(rows[rising[start:end]])
+    places = np.empty(len(rising), dtype=np.int64)
+    places[rising] = np.arange(len(rising))
+    return at, rows, [ids[place] for place in places.tolist()]
 
 
 def _dense_scores(segment: Segment, query: QueryVectors, rows: Ints | None = None) -> Floats:
@@ -293,18 +303,6 @@ def _unseen(segments: Sequence[Segment], query: QueryVectors, strong: QueryVecto
         lists = cpu.find_lists(s.postings.block_starts, s.postings.keys, query.keys[weak])
         largest = np.maximum(largest, cpu.list_maxima(lists, s.postings.maxima))
     return float(query.weights[weak].astype(np.float64) @ largest)
-
-
-def _ids(segments: Sequence[Segment], at: Ints, rows: Ints) -> list[str]:
-    if len(segments) == 1:
-        return segments[0].ids(rows)
-    ids = [""] * len(rows)
-    for number in range(len(segments)):
-        here = np.flatnonzero(at == number)
-        if len(here):
-            for place, id in zip(here.tolist(), segments[number].ids(rows[here]), strict=True):
-                ids[place] = id
-    return ids
 
 
 def _ties_by_id(scores: Floats, ids: list[str]) -> Ints:
