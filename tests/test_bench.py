@@ -32,7 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """40 texts of five words each, and two questions, in BEIR's layout."""
-    words = "fox hound river stone night meadow winter bread candle ship".split()
+    words = ["fox", "hound", "river", "stone", "night", "meadow", "winter", "bread", "candle", "ship"]
     where = tmp_path_factory.mktemp("texts")
     rng = np.random.default_rng(5)
     docs = [{"_id": str(i), "text": " ".join(rng.choice(words, 5))} for i in range(40)]

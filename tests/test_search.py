@@ -296,6 +296,31 @@ def test_stage_one_alone_ranks_by_the_strong_weights_to_the_rounding_of_postings
     assert min(partial[id] for id in found.ids) >= np.sort(list(partial.values()))[-30] - step
 
 
+# Caution
+
+
+@pytest.mark.parametrize("caution", [0.5, 0.2])
+def test_with_little_caution_scores_are_exact_and_most_of_the_best_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caution: float
+) -> None:
+    monkeypatch.setattr("denslice.index.Manifest", partial(Manifest, block=512))
+    monkeypatch.setattr("denslice.build.SEGMENT_DOCS", 4_000)
+    rng = np.random.default_rng(7)
+    docs = np.round(rng.exponential(1.0, (9_000, 30)) * 64).clip(1, 600) / 64 * (rng.random((9_000, 30)) < 0.4)
+    index, query = built(tmp_path, [docs], "stride", 30), exact_rows(8, 1, 30, density=0.7)
+    exact = dict(ranked(ids_of(docs), (docs @ query.T).ravel()))
+    found = pairs(index.search_vectors(query, k=100, caution=caution))
+    assert found == sorted(found, key=lambda pair: (-pair[1], pair[0]))
+    assert found == [(id, exact[id]) for id, _ in found]
+    assert len({id for id, _ in found} & set(list(exact)[:100])) >= 90
+
+
+@pytest.mark.parametrize("caution", [0, 1.1, float("nan")])
+def test_a_caution_that_is_none_is_refused(tmp_path: Path, caution: float) -> None:
+    with pytest.raises(InputError, match="caution must be above 0 and at most 1"):
+        built(tmp_path, [SMALL], "stride", 3).search_vectors(SMALL_QUERY, caution=caution)
+
+
 # Edges
 
 

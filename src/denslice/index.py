@@ -143,6 +143,7 @@ class Index:
         lam: float | None = None,
         mode: str | None = None,
         candidates_from: str = "both",
+        caution: float = 1.0,
         where: Where = None,
     ) -> Ranking:
         """The k best documents for a text, best first, equal scores by id; of those that pass `where`, if given.
@@ -150,8 +151,10 @@ class Index:
         `mode` is "lexical", "dense" or "hybrid", the last being the default where there are dense vectors; `lam`
         weighs the dense score, as the encoder does if left out. Both sides choose candidates, and nothing is missed;
         `candidates_from="lexical"` adds the dense score only to what the lexical side found, as in the paper.
+        `caution` below 1 makes a search by words faster and no longer sure: what stage one leaves out is taken to add
+        only that part of what it could add at most.
         """
-        settings = Settings(k, theta, candidates, mode, lam, candidates_from)
+        settings = Settings(k, theta, candidates, mode, lam, candidates_from, caution=caution)
         return next(self._view.rank([Query("", text)], settings, where))
 
     def search_batch(
@@ -164,12 +167,13 @@ class Index:
         lam: float | None = None,
         mode: str | None = None,
         candidates_from: str = "both",
+        caution: float = 1.0,
         where: Where = None,
     ) -> list[Ranking]:
         """The k best documents for each text, on all cores."""
         if isinstance(texts, str):
             raise InputError("search_batch takes a list of texts; search takes one text")
-        settings = Settings(k, theta, candidates, mode, lam, candidates_from)
+        settings = Settings(k, theta, candidates, mode, lam, candidates_from, caution=caution)
         return list(self._view.rank([Query("", text) for text in texts], settings, where))
 
     def search_vectors(
@@ -183,10 +187,11 @@ class Index:
         lam: float | None = None,
         mode: str | None = None,
         candidates_from: str = "both",
+        caution: float = 1.0,
         where: Where = None,
     ) -> Ranking:
         """The k best documents for a ready query vector, one row of weights, and its dense vector."""
-        settings = Settings(k, theta, candidates, mode, lam, candidates_from)
+        settings = Settings(k, theta, candidates, mode, lam, candidates_from, caution=caution)
         return self._view.rank_encoded([""], self._view.ready(weights, dense), settings, where)[0]
 
     def rank(
@@ -199,10 +204,13 @@ class Index:
         lam: float | None = None,
         mode: str | None = None,
         candidates_from: str = "both",
+        caution: float = 1.0,
         where: Where = None,
     ) -> Iterator[Ranking]:
         """The k best documents for each query, in the queries' order: a run."""
-        return self._view.rank(queries, Settings(k, theta, candidates, mode, lam, candidates_from), where)
+        return self._view.rank(
+            queries, Settings(k, theta, candidates, mode, lam, candidates_from, caution=caution), where
+        )
 
     def explain(self, text: str | Query, id: str, *, lam: float | None = None, mode: str | None = None) -> Explanation:
         """Why the document with this id scores what it does for a text."""

@@ -24,8 +24,10 @@ class Bm25s:
     parameters: Mapping[str, Any] = field(default_factory=lambda: {"method": "lucene", "k1": 0.9, "b": 0.4})
     packages: Sequence[str] = ("bm25s", "numba", "PyStemmer")
     files: Sequence[str] = (f"{INDEX}/*",)
+    built_as: str = "bm25s"
     module: str = "bm25s"
     most_docs: int | None = None
+    is_linear: bool = True
     dense: bool = False
 
     def settings(self, k: int) -> Sequence[Setting]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import resource
 import shutil
 import sys
@@ -35,7 +34,7 @@ Result = TypeVar("Result")
 def built(contender: Contender, collection: Collection, work: Path) -> tuple[Path, dict[str, Any]]:
     """The folder a contender searches in, and what its build took; built now if it is not there."""
     digest = sha256(json.dumps(dict(contender.parameters), sort_keys=True).encode()).hexdigest()
-    folder = work / collection.name / f"{re.sub('[^A-Za-z0-9]+', '-', contender.name)}-{digest[:8]}"
+    folder = work / collection.name / f"{contender.built_as}-{digest[:8]}"
     about = folder / ABOUT
     if not about.exists():
         shutil.rmtree(folder, ignore_errors=True)

@@ -45,6 +45,11 @@ class Contender(Protocol):
         ...
 
     @property
+    def built_as(self) -> str:
+        """What its folder is called; contenders that differ only in how they search share one."""
+        ...
+
+    @property
     def module(self) -> str:
         """What must be installed for it."""
         ...
@@ -66,7 +71,12 @@ class Contender(Protocol):
 
     @property
     def most_docs(self) -> int | None:
-        """How many documents it can sanely take; times are then scaled by the document."""
+        """How many documents it can sanely take."""
+        ...
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether its times grow with the documents, so that times on some can be scaled to all."""
         ...
 
     @property

@@ -26,7 +26,9 @@ SEISMIC = (
         "Seismic, larger", {"n_postings": 3000, "centroid_fraction": 0.2, "summary_energy": 0.5, "max_fraction": 6.0}
     ),
 )
-OF_VECTORS: tuple[Contender, ...] = (Denslice(), *SEISMIC, Csr(), FLAT, HNSW, Paper())
+CAUTIONS = tuple({"caution": caution} for caution in (0.3, 0.2, 0.15, 0.1))
+APPROXIMATE = Denslice("denslice, caution", approximate=CAUTIONS)
+OF_VECTORS: tuple[Contender, ...] = (Denslice(), APPROXIMATE, *SEISMIC, Csr(), FLAT, HNSW, Paper())
 OF_TEXTS: tuple[Contender, ...] = (Denslice(parameters={"slices": 768}), Bm25s())
 Told = Callable[[str], None]
 
@@ -66,4 +68,5 @@ def _measured(contender: Contender, collection: Collection, work: Path, repeats:
     one = apart(timed, contender, fresh, folder, best, repeats, threads=1)
     reported = [(point["k"], point["setting"]) for point in one["settings"] if point.get("reported")]
     every = apart(throughput, contender, fresh, folder, reported, repeats)
-    return {"name": contender.name, "documents": docs, "build": build} | one | {"all_cores": every}
+    kind = {"name": contender.name, "documents": docs, "is_linear": contender.is_linear}
+    return kind | {"build": build} | one | {"all_cores": every}

@@ -24,8 +24,10 @@ class Csr:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     packages: Sequence[str] = ("scipy", "numpy")
     files: Sequence[str] = ("*.npy",)
+    built_as: str = "csr"
     module: str = "scipy"
     most_docs: int | None = None
+    is_linear: bool = True
     dense: bool = False
 
     def settings(self, k: int) -> Sequence[Setting]:

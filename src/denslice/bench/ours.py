@@ -23,10 +23,12 @@ class Denslice:
 
     name: str = "denslice"
     parameters: Mapping[str, Any] = field(default_factory=lambda: {"slicing": "learned", "slices": 768})
-    approximate: Sequence[Setting] = ()
+    approximate: Sequence[Setting] = ()  # settings besides the exact one
     packages: Sequence[str] = ("numpy", "scipy", "numba", "llvmlite")
+    built_as: str = "denslice"
     module: str = "denslice"
     most_docs: int | None = None
+    is_linear: bool = True
     dense: bool = False
 
     @property

@@ -30,8 +30,10 @@ class Paper:
     parameters: Mapping[str, Any] = field(default_factory=lambda: {"slicing": "learned", "slices": 768})
     packages: Sequence[str] = ("torch",)
     files: Sequence[str] = (VALUES, GATES)
+    built_as: str = "paper"
     module: str = "torch"
     most_docs: int | None = 100_000
+    is_linear: bool = True
     dense: bool = False
 
     def settings(self, k: int) -> Sequence[Setting]:

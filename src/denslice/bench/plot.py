@@ -10,7 +10,7 @@ from denslice.bench.table import reported, scaled
 from denslice.errors import MissingExtraError
 
 Line = Mapping[str, Any]
-STYLE = {"svg.hashsalt": "denslice", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
+STYLE: Any = {"svg.hashsalt": "denslice", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
 OURS, INK, GRID = "#0b6e4f", "#444444", "#e5e5e5"
 COLOURS = ("#d1495b", "#edae49", "#00798c", "#8d99ae", "#5f4b8b", "#b07d62")
 MARKERS = "osD^vP"
@@ -56,7 +56,9 @@ def time_against_size(lines: Sequence[Line]) -> bytes:
         if name == "denslice" or (len(places) > 1 and k != 100):
             marker = {10: "o", 100: "^", 1000: "s"}[k]
             label = f"{name}, k = {k}"
-            panel.plot(*zip(*places, strict=True), color=colours[name], marker=marker, markersize=4, linewidth=1.2, label=label)
+            panel.plot(
+                *zip(*places, strict=True), color=colours[name], marker=marker, markersize=4, linewidth=1.2, label=label
+            )
     panel.set(xscale="log", yscale="log", xlabel="documents", ylabel="milliseconds a query, p50, one core")
     panel.grid(color=GRID, linewidth=0.6)
     panel.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5))

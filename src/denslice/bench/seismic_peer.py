@@ -14,8 +14,8 @@ from denslice.bench.collection import Collection
 from denslice.bench.contender import Docs, Setting
 
 INDEX, INPUT, QUERIES = "index", "docs.bin", "queries.bin"
-CUTS = (2, 3, 4, 5, 6, 8, 12)
-FACTORS = (0.8, 0.9, 1.0)
+CUTS = (3, 4, 5, 6, 8, 12)
+FACTORS = (0.9, 1.0)
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,10 @@ class Seismic:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     packages: Sequence[str] = ("pyseismic-lsr",)
     files: Sequence[str] = (INDEX,)
+    built_as: str = "seismic"
     module: str = "seismic"
     most_docs: int | None = None
+    is_linear: bool = True
     dense: bool = False
 
     def settings(self, k: int) -> Sequence[Setting]:

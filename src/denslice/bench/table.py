@@ -27,7 +27,15 @@ def ratios(line: Mapping[str, Any]) -> str:
     """How many times as long each peer takes as denslice, at the reported settings, and how large it is."""
     figures = line["figures"]
     ours = next(one for one in figures["contenders"] if one["name"] == "denslice")
-    head = ["denslice is … times as fast as", "k = 10", "k = 100", "k = 1000", "all cores, k = 10", "building", "its size on disk"]
+    head = [
+        "denslice is … times as fast as",
+        "k = 10",
+        "k = 100",
+        "k = 1000",
+        "all cores, k = 10",
+        "building",
+        "its size on disk",
+    ]
     rows = [head, ["---"] * len(head)]
     for peer in figures["contenders"]:
         if peer is not ours:
@@ -35,10 +43,9 @@ def ratios(line: Mapping[str, Any]) -> str:
                 scaled(peer, theirs["p50_ms"], figures["documents"]) / mine["p50_ms"]
                 for theirs, mine in zip(reported(peer), reported(ours), strict=True)
             ]
-            share = peer["documents"] / figures["documents"]
-            rate = ours["all_cores"][0]["queries_a_second"] / (peer["all_cores"][0]["queries_a_second"] * share)
-            build = peer["build"]["build_s"] / share / ours["build"]["build_s"]
-            size = peer["build"]["bytes"] / share / ours["build"]["bytes"]
+            rate = scaled(peer, 1 / _rate(peer, 10), figures["documents"]) * _rate(ours, 10)
+            build = scaled(peer, peer["build"]["build_s"], figures["documents"]) / ours["build"]["build_s"]
+            size = peer["build"]["bytes"] / peer["documents"] / (ours["build"]["bytes"] / ours["documents"])
             cells = [*(f"{one:,.3g}" for one in (*times, rate, build)), f"{size:.2f}×"]
             rows.append([peer["name"], *cells])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
@@ -49,21 +56,25 @@ def reported(contender: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [point for point in contender["settings"] if point.get("reported")]
 
 
-def scaled(contender: Mapping[str, Any], milliseconds: float, documents: int) -> float:
-    """Milliseconds for all documents, of a contender that was timed on some."""
-    return milliseconds * documents / float(contender["documents"])
+def scaled(contender: Mapping[str, Any], measured: float, documents: int) -> float:
+    """Time or bytes for all documents, of a contender that was measured on some."""
+    return measured * documents / float(contender["documents"]) if contender["is_linear"] else measured
+
+
+def _rate(contender: Mapping[str, Any], k: int) -> float:
+    return next(float(one["queries_a_second"]) for one in contender["all_cores"] if one["k"] == k)
 
 
 def _row(contender: Mapping[str, Any], point: Mapping[str, Any], documents: int) -> list[str]:
     k, build, docs = point["k"], contender["build"], contender["documents"]
     name = contender["name"] if k == 10 else ""
     if k == 10 and docs < documents:
-        name += f" (timed on {docs:,}, times scaled)"
-    rate = next(one["queries_a_second"] for one in contender["all_cores"] if one["k"] == k) * docs / documents
+        name += f" (of {docs:,} documents{', scaled to all' if contender['is_linear'] else ' alone'})"
+    rate = 1 / scaled(contender, 1 / _rate(contender, k), documents)
     times = [f"{scaled(contender, point[name], documents):,.3g}" for name in ("p50_ms", "p95_ms")]
     recalls = [f"{point['recall@10']:.3f}", f"{point[f'recall@{k}']:.3f}"]
     sizes = [f"{build['bytes'] / docs:,.0f}", f"{contender['resident_bytes'] / docs:,.0f}"]
-    took = f"{build['build_s'] * documents / docs:,.1f}" + (" (kept)" if build["kept"] else "")
+    took = f"{scaled(contender, build['build_s'], documents):,.1f}" + (" (kept)" if build["kept"] else "")
     setting = ", ".join(f"{name} {value}" for name, value in point["setting"].items())
     once = [took, *sizes] if k == 10 else ["", "", ""]
     return [name, str(k), *recalls, *times, f"{rate:,.3g}", *once, setting or "exact"]

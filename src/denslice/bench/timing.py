@@ -16,7 +16,7 @@ from denslice.bench.faiss_peer import best_by_dense_product
 
 KS = (10, 100, 1000)
 GOOD = 0.97  # the recall@10 that a reported setting reaches
-SECONDS = 15.0  # about what the timing of one setting may take: the slow are timed on fewer queries
+SECONDS = 8.0  # about what the timing of one setting may take: the slow are timed on fewer queries
 
 
 def timed(contender: Contender, collection: Collection, folder: Path, best: Best, repeats: int) -> dict[str, Any]:

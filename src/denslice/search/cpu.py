@@ -137,7 +137,7 @@ def scan(found, lists, query, allowed, extra, docs, block, base, wanted, plan, b
     Returns documents and bounds, in larger arrays where they were too small.
     """
     held, bounds, bins, counts, sums = best
-    weights, unit, fraction = query
+    _, unit, fraction = query
     k, k_first, margin, most = wanted
     price = plan[0]
     padded = -(-block // np.int64(CHUNK)) * np.int64(CHUNK)
@@ -245,7 +245,7 @@ def _planned(found, lists, query, threshold, plan):
     """
     starts, maxima, rows, values = lists
     weights, unit, fraction = query
-    price, shifts, wholes, steps, ends = plan
+    price, shifts, wholes, _, _ = plan
     most = LEFT_OUT_AT_MOST
     _adjust(price)
     if price[0] == 0:

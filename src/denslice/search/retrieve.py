@@ -55,7 +55,8 @@ class Settings:
     """How many documents are wanted, and how they are looked for.
 
     `mode` None is hybrid where there are dense vectors; `lam` None is the encoder's own λ. `rerank` False stops after
-    stage one, to see what stage two is worth.
+    stage one, to see what stage two is worth. `caution` is how much stage one believes of the bounds by which it
+    leaves postings out: with 1 nothing is missed.
     """
 
     k: int
@@ -78,6 +79,8 @@ class Settings:
             raise InputError(f"mode must be one of {', '.join(MODES)}, not {self.mode!r}")
         if self.lam is not None and not (self.lam >= 0 and np.isfinite(self.lam)):
             raise InputError(f"lam must be 0 or more, not {self.lam!r}")
+        if not 0 < self.caution <= 1:
+            raise InputError(f"caution must be above 0 and at most 1, not {self.caution!r}")
         if self.candidates_from not in SIDES:
             raise InputError(f"candidates_from must be one of {', '.join(SIDES)}, not {self.candidates_from!r}")
 
@@ -231,7 +234,9 @@ def rank(segments: Sequence[Segment], positions: Ints, lexical: Floats, dense: F
     order = np.argsort(-scores)
     falling = scores[order]
     if len(order) > k:
-        order = order[: k + int(np.searchsorted(-falling[k:], -falling[k - 1], side="right"))]  # with what ties the k-th
+        order = order[
+            : k + int(np.searchsorted(-falling[k:], -falling[k - 1], side="right"))
+        ]  # with what ties the k-th
         falling = falling[: len(order)]
     at, rows, ids = _places(segments, positions[order])
     if (falling[1:] == falling[:-1]).any():
