@@ -91,8 +91,8 @@ def test_the_command_appends_a_line_and_keeps_what_it_built(folder: Path, tmp_pa
         assert done.exit_code == 0, done.output
     first, second = map(json.loads, out.read_text().splitlines())
     for line, kept in ((first, False), (second, True)):
-        ours, scipy = line["figures"]["contenders"]
-        assert [ours["name"], scipy["name"]] == ["denslice", "scipy CSR"]
+        ours, rough, scipy = line["figures"]["contenders"]
+        assert [one["name"] for one in (ours, rough, scipy)] == ["denslice", "denslice, caution", "scipy CSR"]
         assert ours["build"]["kept"] is kept
         assert [one["recall@10"] for one in ours["settings"] if one.get("reported")] == [1.0] * 3
     assert "| denslice | 10 | 1.000 |" in table(second)
@@ -104,7 +104,7 @@ def test_the_command_appends_a_line_and_keeps_what_it_built(folder: Path, tmp_pa
 def test_a_build_that_was_cut_short_is_begun_again(folder: Path, tmp_path: Path) -> None:
     from denslice.bench.built import ABOUT, built
 
-    (ours,) = contenders(Vectors(folder), ["denslice"])
+    ours, _ = contenders(Vectors(folder), ["denslice"])
     where, made = built(ours, Vectors(folder), tmp_path)
     assert not made["kept"]
     (where / ABOUT).unlink()

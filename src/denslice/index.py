@@ -151,8 +151,8 @@ class Index:
         `mode` is "lexical", "dense" or "hybrid", the last being the default where there are dense vectors; `lam`
         weighs the dense score, as the encoder does if left out. Both sides choose candidates, and nothing is missed;
         `candidates_from="lexical"` adds the dense score only to what the lexical side found, as in the paper.
-        `caution` below 1 makes a search by words faster and no longer sure: what stage one leaves out is taken to add
-        only that part of what it could add at most.
+        `caution` below 1 makes a search by words faster and no longer sure: stage one leaves out weights that add
+        little, and the best of what it then finds are scored in full.
         """
         settings = Settings(k, theta, candidates, mode, lam, candidates_from, caution=caution)
         return next(self._view.rank([Query("", text)], settings, where))

@@ -26,7 +26,7 @@ SEISMIC = (
         "Seismic, larger", {"n_postings": 3000, "centroid_fraction": 0.2, "summary_energy": 0.5, "max_fraction": 6.0}
     ),
 )
-CAUTIONS = tuple({"caution": caution} for caution in (0.3, 0.2, 0.15, 0.1))
+CAUTIONS = tuple({"caution": caution} for caution in (0.9, 0.8, 0.7, 0.6, 0.5))
 APPROXIMATE = Denslice("denslice, caution", approximate=CAUTIONS)
 OF_VECTORS: tuple[Contender, ...] = (Denslice(), APPROXIMATE, *SEISMIC, Csr(), FLAT, HNSW, Paper())
 OF_TEXTS: tuple[Contender, ...] = (Denslice(parameters={"slices": 768}), Bm25s())

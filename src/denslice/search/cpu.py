@@ -30,7 +30,7 @@ SHORT = 32  # postings below which a list is read whole or not at all
 LEFT_OUT = 0.4  # of the threshold: what the postings left out of a block may add up to, to begin with
 LEFT_OUT_AT_MOST = 0.75  # and later
 RAISE = 1.5  # how fast the price is changed that postings are left out at
-KEEP = (1, 2, 4)  # a list may be cut to a half, a quarter and a sixteenth
+KEEP = (1, 2, 4, 6)  # how often a list may be halved
 NOTHING = 63  # or left out
 PLANNED = 4  # blocks that are cut by one plan, or fewer to begin with
 RESCORING, OPENING = 250, 100  # postings that could be read while one document is rescored, or one list looked up
@@ -130,7 +130,8 @@ def scan(found, lists, query, allowed, extra, docs, block, base, wanted, plan, b
     score of 0 or more that each document has besides its lexical one, or is empty.
     `wanted` is (k, k_first, margin, most). The first block's best `k_first` settle the threshold to begin with; where
     those are fewer than k it is a guess, and right if the threshold of the k best in the end, counts[6], is not below.
-    `plan` is (price, shifts, wholes, steps, ends): see `_planned`; price[0] below 0 is for lists to be read whole.
+    `plan` is (price, shifts, wholes, steps, ends): see `_planned`; price[0] below 0 is for lists to be read whole, and
+    price[1] above 0 for those to be read roughly, what they then lack being nobody's concern.
     `best` is (documents, bounds, bins, counts, sums): the first counts[0] entries are held, all bounds above the
     threshold counts[1]; `bins` is a histogram of the scores ever taken in, counts[2:4] and counts[4:6] say where in
     it the best k and the best `most` begin, counts[7] counts blocks; and ROWS sums to work with.
@@ -198,6 +199,11 @@ def _prefetch_next(found, b, lists, shifts):
 def _ends(found, lists, query, threshold, is_due, plan):
     """Sets where each list of a block ends, cut as planned; whether there are any, and what a sum may lack for it."""
     price, shifts = plan[0], plan[1]
+    if price[1] > 0:
+        if is_due:
+            _planned_roughly(found, lists, query, plan)
+        some, _ = _cut_lists(found, lists, query, plan)
+        return some, np.int64(0)
     if price[0] < 0 or threshold <= 0:
         shifts[:] = 0
         return _cut_lists(found, lists, query, plan)
@@ -215,7 +221,7 @@ def _ends(found, lists, query, threshold, is_due, plan):
 def _cut_lists(found, lists, query, plan):
     starts, maxima, rows, values = lists
     weights, unit, fraction = query
-    price, shifts, wholes, steps, ends = plan
+    _, shifts, wholes, steps, ends = plan
     some, left_out = False, np.int64(0)
     for j in range(len(found)):
         ends[j] = 0
@@ -231,7 +237,7 @@ def _cut_lists(found, lists, query, plan):
             end = start + ((end - start) >> shifts[j])
             left_out += np.int64(_share(steps[j], values[np.uint64(end)], fraction))
         ends[j] = np.uint64(end)
-    return some, np.int64(price[1] * left_out)
+    return some, left_out
 
 
 @compiled
@@ -240,8 +246,8 @@ def _planned(found, lists, query, threshold, plan):
 
     A list's values fall, so the first one left out bounds the rest. Of each list so much is left out as pays at a
     price of so many postings for each unit of score, price[0]; never so much that sums tell nothing. `shifts` says
-    how often a list is halved, NOTHING for one not read at all; `wholes` what that costs. With a caution, price[1],
-    below 1 only so much of the bounds is believed. price[2:] is what rescoring and reading took since the last plan.
+    how often a list is halved, NOTHING for one not read at all; `wholes` what that costs. price[2:] is what rescoring
+    and reading took since the last plan.
     """
     starts, maxima, rows, values = lists
     weights, unit, fraction = query
@@ -252,7 +258,7 @@ def _planned(found, lists, query, threshold, plan):
         most = LEFT_OUT
         for j in range(len(found)):
             if found[j] >= 0:
-                price[0] += (np.int64(starts[found[j] + 1]) - np.int64(starts[found[j]])) * price[1] / (4.0 * threshold)
+                price[0] += (np.int64(starts[found[j] + 1]) - np.int64(starts[found[j]])) / (4.0 * threshold)
     while True:
         left_out = 0.0
         for j in range(len(found)):
@@ -260,10 +266,28 @@ def _planned(found, lists, query, threshold, plan):
                 step = _step(weights[j], maxima[found[j]], unit, fraction)
                 start, end = np.int64(starts[found[j]]), min(np.int64(starts[found[j] + 1]), len(rows))
                 shifts[j], cost = _paying(start, end, values, step, fraction, price[0], wholes[j])
-                left_out += price[1] * cost
+                left_out += cost
         if left_out <= most * threshold:
             return
         price[0] *= RAISE
+
+
+@compiled
+def _planned_roughly(found, lists, query, plan):
+    """Plans to read of each list the postings that add price[1] or more, and some beyond: what else is not asked."""
+    starts, maxima, rows, values = lists
+    weights, unit, fraction = query
+    price, shifts, wholes, _, _ = plan
+    for j in range(len(found)):
+        if found[j] >= 0:
+            shifts[j] = NOTHING if wholes[j] < price[1] else 0
+            step = _step(weights[j], maxima[found[j]], unit, fraction)
+            start, end = np.int64(starts[found[j]]), min(np.int64(starts[found[j] + 1]), len(rows))
+            for shift in KEEP:
+                if shifts[j] < shift and end - start > SHORT:
+                    next_value = values[np.uint64(start + ((end - start) >> shift))]
+                    if _share(step, next_value, fraction) <= price[1]:
+                        shifts[j] = shift
 
 
 @compiled

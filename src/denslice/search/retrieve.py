@@ -20,6 +20,7 @@ from denslice.vectors import Floats, Ints
 
 STRONGEST = 8  # weights stage one uses at least, however large θ
 FEW = 256  # documents more than k that are scored without asking which could be left out
+ROUGH = 32  # documents at least that are rescored besides the k best, where caution is below 1
 ROOM = 1_024  # documents held while scanning, to begin with
 MODES = ("lexical", "dense", "hybrid")
 SIDES = ("both", "lexical")
@@ -55,8 +56,8 @@ class Settings:
     """How many documents are wanted, and how they are looked for.
 
     `mode` None is hybrid where there are dense vectors; `lam` None is the encoder's own λ. `rerank` False stops after
-    stage one, to see what stage two is worth. `caution` is how much stage one believes of the bounds by which it
-    leaves postings out: with 1 nothing is missed.
+    stage one, to see what stage two is worth. `caution` below 1 lets a search by words leave out of stage one what adds
+    less to a score than 1 - caution times what a term of the query adds at most, on average.
     """
 
     k: int
@@ -94,7 +95,10 @@ def search(segments: Sequence[Segment], query: QueryVectors, settings: Settings,
     dense = [NO_SCORES if query.dense is None else _dense_scores(segment, query) for segment in segments]
     every = np.concatenate(dense) if any(map(len, dense)) else NO_SCORES
     positions, bounds = retrieve(segments, query, settings, masks, dense)
-    positions, lexical = _rerank_best(segments, positions, bounds, query, every, settings.k)
+    if settings.caution < 1 and not len(every):  # the bounds bound nothing
+        lexical = rerank(segments, positions, query)
+    else:
+        positions, lexical = _rerank_best(segments, positions, bounds, query, every, settings.k)
     return rank(segments, positions, lexical, every[positions] if len(every) else NO_SCORES, settings.k)
 
 
@@ -160,6 +164,9 @@ def retrieve(
         unseen = _unseen(segments, query, strong)
         margin = min(scale.largest, margin + int(unseen * unit) + 1)
         most = max(settings.candidates, k)
+    is_rough = is_lexical and settings.rerank and settings.caution < 1
+    if is_rough:
+        margin, most = scale.largest, k + int(8 * k**0.5) + ROUGH
     can_shorten = is_lexical and settings.rerank and not most
     k_first = _share_of_first_block(k, segments) if can_shorten and not any(map(len, masks)) else k
     wholes = np.ceil(strong.weights * largest * unit).astype(np.int64) + 1
@@ -169,7 +176,8 @@ def retrieve(
         held, bounds = np.empty(room, np.int64), np.empty(room, np.uint32)
         bins, counts, sums = np.zeros(cpu.BINS, np.int64), np.zeros(8, np.int64), _working_sums(scale.dtype, cpu.ROWS)
         counts[1] = lowest_bound
-        price = np.array([0.0 if can_shorten else -1.0, settings.caution, 0.0, 0.0])
+        rough = (1 - settings.caution) * lexical_reach * unit / terms if is_rough else 0.0
+        price = np.array([0.0 if can_shorten else -1.0, rough, 0.0, 0.0])
         plan = (price, np.zeros(terms, np.int64), wholes, np.empty(terms, np.uint32), np.empty(terms, np.uint64))
         base = 0
         for lists, p, s, mask, more in zip(found, postings, segments, masks, extra, strict=True):
