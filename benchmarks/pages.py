@@ -13,8 +13,9 @@ from typing import Any
 import living
 import msmarco
 import scaling_page
-import search_cpu
 import serve_load
+from denslice.bench.plot import recall_against_time, time_against_size
+from denslice.bench.table import ratios, table
 from journal import RESULTS, ROOT
 from slicing_page import refresh
 
@@ -23,6 +24,7 @@ ZERO_SHOT = ("scifact:test", "fiqa-judged:test", "squad-dev:test", "cranfield:te
 IN_DOMAIN = ("acl-title-abstract:test", "medquad:test")
 SLICES = (None, 768, 256, 128)
 REPRODUCTION = ROOT / "docs" / "reproduction"
+PICTURES = ROOT / "docs" / "benchmarks"
 Line = dict[str, Any]
 
 
@@ -30,7 +32,7 @@ def main() -> None:
     """Refreshes every page whose results are there."""
     refresh(ROOT / "docs" / "training.md", {"models": models(), "slices": slices(), "speed": speed()})
     refresh(ROOT / "docs" / "living-index.md", {"living": measured("living", living.table)})
-    refresh(ROOT / "docs" / "benchmarks.md", {"search": measured("search_cpu", search_cpu.table)})
+    refresh(ROOT / "docs" / "benchmarks.md", cpu())
     refresh(ROOT / "docs" / "mini.md", {"quality": quality(), "speed": mini_speed(), "tries": tries()})
     refresh(ROOT / "docs" / "serving.md", {"load": load()})
     refresh(ROOT / "docs" / "scaling.md", scaling_page.tables())
@@ -41,6 +43,26 @@ def newest(name: str) -> tuple[Line, str]:
     """The last line of a result file, and where it stands."""
     lines = (RESULTS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
     return json.loads(lines[-1]), f"`benchmarks/results/{name}.jsonl:{len(lines)}`"
+
+
+def cpu() -> dict[str, str]:
+    """What `denslice bench cpu` measured last of each collection, as tables and pictures."""
+    lines = (RESULTS / "bench_cpu.jsonl").read_text(encoding="utf-8").splitlines()
+    newest = {line["collection"]: (number, line) for number, line in enumerate(map(json.loads, lines), 1)}
+    made = {}
+    for collection, (number, line) in newest.items():
+        name = "".join(letter if letter.isalnum() else "-" for letter in collection)
+        told = (
+            f"From `benchmarks/results/bench_cpu.jsonl:{number}`, commit {line['commit']}, {line['hardware']['cpu']}."
+        )
+        made[name] = f"{table(line)}\n\n{told}"
+        if len(line["figures"]["contenders"]) > 1:
+            made[f"{name}-ratios"] = ratios(line)
+            if len(line["figures"]["contenders"]) > 2:
+                (PICTURES / f"{name}.svg").write_bytes(recall_against_time(line))
+    alike = [line for collection, (_, line) in newest.items() if collection.startswith("splade-like")]
+    (PICTURES / "size.svg").write_bytes(time_against_size(alike))
+    return made
 
 
 def trained() -> dict[str, Line]:

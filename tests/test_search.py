@@ -296,6 +296,31 @@ def test_stage_one_alone_ranks_by_the_strong_weights_to_the_rounding_of_postings
     assert min(partial[id] for id in found.ids) >= np.sort(list(partial.values()))[-30] - step
 
 
+# Caution
+
+
+@pytest.mark.parametrize("caution", [0.95, 0.9])
+def test_with_little_caution_scores_are_exact_and_most_of_the_best_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caution: float
+) -> None:
+    monkeypatch.setattr("denslice.index.Manifest", partial(Manifest, block=512))
+    monkeypatch.setattr("denslice.build.SEGMENT_DOCS", 4_000)
+    rng = np.random.default_rng(7)
+    docs = np.round(rng.exponential(1.0, (9_000, 30)) * 64).clip(1, 600) / 64 * (rng.random((9_000, 30)) < 0.4)
+    index, query = built(tmp_path, [docs], "stride", 30), exact_rows(8, 1, 30, density=0.7)
+    exact = dict(ranked(ids_of(docs), (docs @ query.T).ravel()))
+    found = pairs(index.search_vectors(query, k=100, caution=caution))
+    assert found == sorted(found, key=lambda pair: (-pair[1], pair[0]))
+    assert found == [(id, exact[id]) for id, _ in found]
+    assert len({id for id, _ in found} & set(list(exact)[:100])) >= 90
+
+
+@pytest.mark.parametrize("caution", [0, 1.1, float("nan")])
+def test_a_caution_that_is_none_is_refused(tmp_path: Path, caution: float) -> None:
+    with pytest.raises(InputError, match="caution must be above 0 and at most 1"):
+        built(tmp_path, [SMALL], "stride", 3).search_vectors(SMALL_QUERY, caution=caution)
+
+
 # Edges
 
 
@@ -376,11 +401,15 @@ def test_masked_documents_are_left_out_before_the_best_are_taken(tmp_path: Path,
     assert list(zip(found.ids, found.scores.tolist(), strict=True)) == expected[:k]
 
 
+@pytest.mark.parametrize("scale", ["NARROW", "WIDE"])
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
-def test_scores_from_postings_are_never_below_the_exact_ones_nor_above_by_more_than_a_step(data: st.DataObject) -> None:
+def test_scores_from_postings_are_never_below_the_exact_ones_nor_above_by_more_than_the_margin(
+    scale: str, data: st.DataObject
+) -> None:
     from denslice.search import cpu
 
+    counted = getattr(cpu, scale)
     weights = st.floats(2**-10, 100, width=16)
     docs = data.draw(hnp.arrays(np.float32, (40, 4), elements=st.just(0) | weights))
     query = data.draw(hnp.arrays(np.float32, 4, elements=weights))
@@ -389,24 +418,44 @@ def test_scores_from_postings_are_never_below_the_exact_ones_nor_above_by_more_t
         p = segment.postings
         found = cpu.find_lists(p.block_starts, p.keys, np.arange(4))
         reach = float(query.astype(np.float64) @ cpu.list_maxima(found, p.maxima))
-        unit = 2**30 / (reach or 1)
-        best = (
-            np.zeros(64, np.int64),
-            np.zeros(64, np.uint32),
-            np.zeros(cpu.BINS, np.int64),
-            np.zeros(2, np.int64),
-            np.zeros(cpu.ROWS, np.uint32),
-        )
-        held, scores = cpu.scan(
-            found, p.starts, p.maxima, p.rows, p.values, query, unit, NO_SCORES,
-            NO_MASK, segment.rows, p.block, 0, 40, 0, 0, best,
+        unit = (counted.largest - counted.spare(4)) / (reach or 1)
+        counts = np.zeros(8, np.int64)
+        room = (np.zeros(512, np.int64), np.zeros(512, np.uint32), np.zeros(cpu.BINS, np.int64))
+        read_whole = (np.array([-1.0, 0.0, 0.0, 0.0]), np.zeros(4, np.int64), np.zeros(4, np.int64))
+        plan = (*read_whole, np.zeros(4, np.uint32), np.zeros(4, np.uint64))
+        held, bounds = cpu.scan(
+            found, (p.starts, p.maxima, p.rows, p.values), (query, unit, counted.fraction), NO_MASK, NO_SCORES,
+            segment.rows, p.block, 0, (40, 40, 0, 0), plan, (*room, counts, np.zeros(cpu.ROWS, counted.dtype)),
         )  # fmt: skip
-        count = best[3][0]
         exact = docs.astype(np.float64) @ query
-        assert sorted(held[:count]) == np.flatnonzero(exact).tolist()
-        above = scores[:count] / unit - exact[held[:count]]
+        assert sorted(held[: counts[0]]) == np.flatnonzero(exact).tolist()
+        above = bounds[: counts[0]] / unit - exact[held[: counts[0]]]
         assert (above >= -1e-6 * exact.max(initial=0)).all()
-        assert (above <= reach / cpu.LEVELS + 1e-5 * reach).all()
+        assert (above <= reach / cpu.LEVELS + counted.spare(4) / unit).all()
+
+
+def test_postings_of_a_list_are_ordered_by_falling_value_and_then_by_rising_row(tmp_path: Path) -> None:
+    docs = np.array([[1.0], [4], [0], [2], [4], [1]])
+    (segment,) = Snapshot(built(tmp_path, [docs], "stride", 1).path).segments
+    assert segment.postings.rows.tolist() == [1, 4, 3, 0, 5]
+    assert segment.postings.values.tolist() == [255, 255, 128, 64, 64]
+
+
+@pytest.mark.parametrize("k", [1, 10, 100])
+def test_leaving_out_the_ends_of_long_lists_hides_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, k: int
+) -> None:
+    monkeypatch.setattr("denslice.index.Manifest", partial(Manifest, block=512))
+    monkeypatch.setattr("denslice.build.SEGMENT_DOCS", 4_000)
+    rng = np.random.default_rng(7)
+    docs = np.round(rng.exponential(1.0, (9_000, 30)) * 64).clip(1, 600) / 64 * (rng.random((9_000, 30)) < 0.4)
+    index, query = built(tmp_path, [docs], "stride", 30), exact_rows(8, 1, 30, density=0.7)
+    expected = ranked(ids_of(docs), (docs @ query.T).ravel())
+    assert pairs(index.search_vectors(query, k=k)) == expected[:k]
+    best_last = built(tmp_path / "again", [docs[np.argsort((docs @ query.T).ravel())]], "stride", 30)
+    assert list(best_last.search_vectors(query, k=k).scores) == [score for _, score in expected[:k]]
+    best_first = built(tmp_path / "first", [docs[np.argsort(-(docs @ query.T).ravel())]], "stride", 30)
+    assert list(best_first.search_vectors(query, k=k).scores) == [score for _, score in expected[:k]]
 
 
 @settings(max_examples=30, deadline=None)

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from denslice import encoders
 from denslice.densify import split_by_slice
@@ -29,6 +28,9 @@ from denslice.store.segment_writer import SegmentWriter
 from denslice.store.snapshot import PLACES, SEGMENTS, VOCABULARY, Snapshot
 from denslice.store.vocabulary import Growth, Vocabulary, merged_words, write_piece
 from denslice.vectors import Encoded, Floats, stacked
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 BATCH = 2_048  # documents encoded, stored or deleted at a time, or fewer where an encoder likes it
 SAMPLE = 20_000  # documents a slicing, and the average length, are learned from

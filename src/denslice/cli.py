@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from denslice import __version__
+from denslice.bench.command import cpu
 from denslice.cluster.plan_command import plan
 from denslice.errors import DensliceError, InputError
 from denslice.reproduce.command import reproduce
@@ -51,6 +52,7 @@ app = typer.Typer(cls=Commands, add_completion=False, no_args_is_help=True, pret
 IndexFolder = Annotated[Path, typer.Argument(metavar="INDEX", help="The index's folder.", show_default=False)]
 Theta = Annotated[float, typer.Option(help="Stage one scores only query weights above this; 0 is exact.")]
 Candidates = Annotated[int, typer.Option(help="How many of stage one's best are scored with every weight.")]
+Caution = Annotated[float, typer.Option(help="Below 1 a search by words is faster, and no longer exact.")]
 Where = Annotated[
     str | None, typer.Option(metavar="JSON", help='Only documents that pass, such as \'{"year": {"gte": 2020}}\'.')
 ]
@@ -175,6 +177,7 @@ def search(
     candidates: Candidates = 10_000,
     mode: Mode = None,
     lam: Lam = None,
+    caution: Caution = 1.0,
     where: Where = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show what each word gave.")] = False,
     as_json: AsJson = False,
@@ -184,7 +187,8 @@ def search(
 
     index = _open(folder)
     how: dict[str, Any] = {"mode": mode, "lam": lam}
-    hits = list(index.search(question, k, theta=theta, candidates=candidates, where=_filter(where), **how))
+    stage_one: dict[str, Any] = {"theta": theta, "candidates": candidates, "caution": caution}
+    hits = list(index.search(question, k, where=_filter(where), **stage_one, **how))
     out = printing.console()
     if not hits:
         typer.echo("no document matches", err=True)
@@ -209,6 +213,7 @@ def run(
     candidates: Candidates = 10_000,
     mode: Mode = None,
     lam: Lam = None,
+    caution: Caution = 1.0,
     where: Where = None,
 ) -> None:
     """Answer a file of queries into a TREC run."""
@@ -219,7 +224,8 @@ def run(
     index, asked = _open(folder), list(read_queries(queries))
     began = time.perf_counter()
     with progress_bar("searching", len(asked)) as bar:
-        rankings = index.rank(asked, k, theta=theta, candidates=candidates, mode=mode, lam=lam, where=_filter(where))
+        how: dict[str, Any] = {"theta": theta, "candidates": candidates, "mode": mode, "lam": lam, "caution": caution}
+        rankings = index.rank(asked, k, where=_filter(where), **how)
         lines = write_run(out, bar.over(rankings))
     took = seconds(time.perf_counter() - began)
     write_line(f"answered {counted(len(asked), 'query')} into {out} ({counted(lines, 'line')}, {took})")
@@ -312,6 +318,9 @@ app.command()(plan)
 app.command()(train)
 app.command()(reproduce)
 app.command()(serve)
+bench = typer.Typer(help="Time search beside its peers.", no_args_is_help=True)
+bench.command()(cpu)
+app.add_typer(bench, name="bench")
 
 
 # --- the demo

@@ -10,16 +10,18 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
-import scipy.sparse as sp
 
 from denslice.datasets import is_dataset, load_dataset
 from denslice.errors import InputError
 from denslice.lines import ending, json_object, read_lines, read_text, reading
 from denslice.records import Doc, Query, checked_id
 from denslice.vectors import lexical_csr
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 JSON_ENDINGS = (".jsonl", ".json")
 TEXT_ENDINGS = (".txt", ".md")
@@ -251,12 +253,14 @@ def _check_weights(vector: Mapping[str, Any] | None) -> None:
 
 def _load_npz(path: Path) -> tuple[Any, list[str] | None]:
     """The sparse matrix of the file, safe to compute with, and its ids if they are inside."""
+    from scipy.sparse import load_npz
+
     try:
         with reading(path), path.open("rb") as file:  # opened here, as numpy leaves damaged files open
             if not zipfile.is_zipfile(file):
                 raise InputError(f"{path}: not an .npz file; write it with scipy.sparse.save_npz")
             file.seek(0)
-            matrix = _checked_matrix(sp.load_npz(file))
+            matrix = _checked_matrix(load_npz(file))
             file.seek(0)
             with np.load(file, allow_pickle=False) as arrays:
                 return matrix, _ids_inside(path, arrays)

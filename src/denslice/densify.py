@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
 
 from denslice.errors import InputError
 from denslice.slicing import Slicing
-from denslice.vectors import Slices, lexical_csr
+from denslice.vectors import Slices, csr, is_sparse, lexical_csr, no_weights
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 
 def densify(weights: object, slicing: Slicing) -> Slices:
@@ -22,7 +25,7 @@ def densify(weights: object, slicing: Slicing) -> Slices:
     if not isinstance(weights, Iterable):
         raise InputError(f"densify takes vectors, not {type(weights).__name__}")
     batches = [_densify_batch(lexical_csr(batch, slicing.vocab), slicing) for batch in weights]
-    batches = batches or [_densify_batch(sp.csr_array((0, slicing.vocab), dtype=np.float32), slicing)]
+    batches = batches or [_densify_batch(no_weights(0, slicing.vocab), slicing)]
     return Slices(np.concatenate([b.values for b in batches]), np.concatenate([b.gates for b in batches]))
 
 
@@ -33,7 +36,7 @@ def restore(slices: Slices, slicing: Slicing) -> sp.csr_array:
     tokens[slicing.slice_of[placed], slicing.gate_of[placed]] = placed
     rows, cells = np.nonzero(slices.values)
     columns = tokens[cells, slices.gates[rows, cells]]
-    return sp.csr_array((slices.values[rows, cells], (rows, columns)), (len(slices.values), slicing.vocab))
+    return csr((slices.values[rows, cells], (rows, columns)), (len(slices.values), slicing.vocab))
 
 
 def split_by_slice(weights: sp.csr_array, slicing: Slicing) -> tuple[sp.csr_array, sp.csr_array]:
@@ -58,11 +61,11 @@ def _densify_batch(weights: sp.csr_array, slicing: Slicing) -> Slices:
 
 def _only(weights: sp.csr_array, marked: np.ndarray) -> sp.csr_array:
     before = np.concatenate([[0], np.cumsum(marked)])
-    return sp.csr_array((weights.data[marked], weights.indices[marked], before[weights.indptr]), weights.shape)
+    return csr((weights.data[marked], weights.indices[marked], before[weights.indptr]), weights.shape)
 
 
 def _is_one_batch(weights: object) -> bool:
-    if sp.issparse(weights) or isinstance(weights, np.ndarray):
+    if is_sparse(weights) or isinstance(weights, np.ndarray):
         return True
     if not isinstance(weights, (list, tuple)) or not weights:
         return False

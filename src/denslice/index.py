@@ -7,10 +7,9 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from denslice import encoders
 from denslice.build import Build, Progress
@@ -24,6 +23,9 @@ from denslice.store.manifest import Manifest, SlicingEntry
 from denslice.store.snapshot import Snapshot
 from denslice.vectors import dense_rows, lexical_csr
 from denslice.view import View, Where
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 QUERIES = ("full", "sliced")
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
@@ -151,6 +153,7 @@ class Index:
         lam: float | None = None,
         mode: str | None = None,
         candidates_from: str = "both",
+        caution: float = 1.0,
         where: Where = None,
     ) -> Ranking:
         """The k best documents for a text, best first, equal scores by id; of those that pass `where`, if given.
@@ -158,8 +161,10 @@ class Index:
         `mode` is "lexical", "dense" or "hybrid", the last being the default where there are dense vectors; `lam`
         weighs the dense score, as the encoder does if left out. Both sides choose candidates, and nothing is missed;
         `candidates_from="lexical"` adds the dense score only to what the lexical side found, as in the paper.
+        `caution` below 1 makes a search by words faster and no longer sure: stage one leaves out weights that add
+        little, and the best of what it then finds are scored in full.
         """
-        settings = Settings(k, theta, candidates, mode, lam, candidates_from)
+        settings = Settings(k, theta, candidates, mode, lam, candidates_from, caution=caution)
         return next(self._view.rank([Query("", text)], settings, where))
 
     def search_batch(
@@ -172,12 +177,13 @@ class Index:
         lam: float | None = None,
         mode: str | None = None,
         candidates_from: str = "both",
+        caution: float = 1.0,
         where: Where = None,
     ) -> list[Ranking]:
         """The k best documents for each text, on all cores."""
         if isinstance(texts, str):
             raise InputError("search_batch takes a list of texts; search takes one text")
-        settings = Settings(k, theta, candidates, mode, lam, candidates_from)
+        settings = Settings(k, theta, candidates, mode, lam, candidates_from, caution=caution)
         return list(self._view.rank([Query("", text) for text in texts], settings, where))
 
     def search_vectors(
@@ -191,10 +197,11 @@ class Index:
         lam: float | None = None,
         mode: str | None = None,
         candidates_from: str = "both",
+        caution: float = 1.0,
         where: Where = None,
     ) -> Ranking:
         """The k best documents for a ready query vector, one row of weights, and its dense vector."""
-        settings = Settings(k, theta, candidates, mode, lam, candidates_from)
+        settings = Settings(k, theta, candidates, mode, lam, candidates_from, caution=caution)
         return self._view.rank_encoded([""], self._view.ready(weights, dense), settings, where)[0]
 
     def rank(
@@ -207,10 +214,13 @@ class Index:
         lam: float | None = None,
         mode: str | None = None,
         candidates_from: str = "both",
+        caution: float = 1.0,
         where: Where = None,
     ) -> Iterator[Ranking]:
         """The k best documents for each query, in the queries' order: a run."""
-        return self._view.rank(queries, Settings(k, theta, candidates, mode, lam, candidates_from), where)
+        return self._view.rank(
+            queries, Settings(k, theta, candidates, mode, lam, candidates_from, caution=caution), where
+        )
 
     def explain(self, text: str | Query, id: str, *, lam: float | None = None, mode: str | None = None) -> Explanation:
         """Why the document with this id scores what it does for a text."""

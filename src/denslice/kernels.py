@@ -80,3 +80,44 @@ def place_greedily(starts, docs, weights, order, doc_count, slices, room):
             if weights[p] > largest[docs[p], best]:
                 largest[docs[p], best] = weights[p]
     return placed
+
+
+@compiled
+def sort_by_value(starts, rows, values):
+    """Puts the postings of each list in order: values falling, rows of equal values as they were."""
+    counts = np.zeros(257, np.int64)
+    old_rows, old_values = np.empty_like(rows), np.empty_like(values)
+    for at in range(len(starts) - 1):
+        start, end = starts[at], starts[at + 1]
+        counts[:] = 0
+        for p in range(start, end):
+            old_rows[p - start] = rows[p]
+            old_values[p - start] = values[p]
+            counts[256 - np.int64(values[p])] += 1
+        for level in range(1, 257):
+            counts[level] += counts[level - 1]
+        for i in range(end - start):
+            level = 255 - np.int64(old_values[i])
+            rows[start + counts[level]] = old_rows[i]
+            values[start + counts[level]] = old_values[i]
+            counts[level] += 1
+
+
+@compiled
+def joined_pieces(text, starts, rows):
+    """The bytes of these rows one after the other, and where each ends; no ends where starts are damaged."""
+    ends = np.empty(len(rows), np.int64)
+    total = 0
+    for i in range(len(rows)):
+        start, end = np.int64(starts[rows[i]]), np.int64(starts[rows[i] + 1])
+        if start > end or end > len(text):
+            return text[:0].copy(), ends[:0]
+        total += end - start
+        ends[i] = total
+    pieces = np.empty(total, text.dtype)
+    at = 0
+    for row in rows:
+        for p in range(starts[row], starts[row + 1]):
+            pieces[at] = text[p]
+            at += 1
+    return pieces, ends

@@ -47,6 +47,8 @@ class Doc:
 
     def meta_json(self) -> str:
         """The metadata as JSON text, refused when JSON cannot hold it."""
+        if not self.meta:
+            return "{}"
         try:
             if not all(isinstance(name, str) for name in self.meta):
                 raise TypeError("names of fields must be strings")
@@ -149,9 +151,9 @@ class Explanation:
 
 def checked_doc(given: object) -> Doc:
     """The document, from a Doc or a JSON-shaped mapping, if its id, title and text are what they should be."""
-    if isinstance(given, Mapping):
-        return Doc.from_dict(given)
     if not isinstance(given, Doc):
+        if isinstance(given, Mapping):
+            return Doc.from_dict(given)
         raise InputError(f"a document is a Doc or a dict, not {type(given).__name__}")
     checked_id(given.id)
     for name, value in (("title", given.title), ("text", given.text)):

@@ -9,14 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from denslice.errors import InputError
 from denslice.vectors import lexical_csr
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 Slices32 = npt.NDArray[np.int32]
 KINDS = ("stride", "contiguous", "random", "learned")
@@ -63,7 +65,7 @@ class Slicing:
         vocab = sample.shape[1]
         _check(vocab, slices, skip)
         placed = np.arange(vocab - skip) % slices
-        columns = sp.csc_array(sample[:, skip:])
+        columns = sample[:, skip:].tocsc()
         mass = np.asarray(columns.sum(axis=0)).ravel()
         seen = np.flatnonzero(mass)
         heaviest_first = seen[np.argsort(-mass[seen], kind="stable")]

@@ -1,16 +1,21 @@
-"""Vectors as they travel: what an encoder returns (Encoded) and what slicing makes of it (Slices)."""
+"""Vectors as they travel: what an encoder returns (Encoded) and what slicing makes of it (Slices).
+
+scipy.sparse is loaded when the first vector is made: it takes longer than all else that `import denslice` loads.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from denslice.errors import InputError
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
@@ -38,6 +43,27 @@ class Slices:
     def __post_init__(self) -> None:
         if self.values.shape != self.gates.shape or self.values.ndim != 2:
             raise InputError(f"values {self.values.shape} and gates {self.gates.shape} must be one (n, M) shape")
+
+
+def csr(parts: tuple[Any, ...], shape: tuple[int, int]) -> sp.csr_array:
+    """A sparse matrix of (data, columns, row starts), or of (data, (rows, columns))."""
+    import scipy.sparse as sp
+
+    return sp.csr_array(parts, shape)
+
+
+def no_weights(rows: int, vocab: int) -> sp.csr_array:
+    """A sparse matrix without any weight."""
+    import scipy.sparse as sp
+
+    return sp.csr_array((rows, vocab), dtype=np.float32)
+
+
+def is_sparse(weights: object) -> bool:
+    """Whether these are sparse matrices of scipy's."""
+    import scipy.sparse as sp
+
+    return bool(sp.issparse(weights))
 
 
 def lexical_csr(weights: object, vocab: int | None = None) -> sp.csr_array:
@@ -72,11 +98,15 @@ def dense_rows(vectors: object, count: int) -> Floats:
 def stacked(parts: Sequence[sp.csr_array]) -> sp.csr_array:
     """The rows of all parts in one matrix as wide as the widest: a vocabulary may have grown between them."""
     width = max(part.shape[1] for part in parts)
+    import scipy.sparse as sp
+
     wide = [sp.csr_array((part.data, part.indices, part.indptr), (part.shape[0], width)) for part in parts]
     return sp.csr_array(sp.vstack(wide, format="csr", dtype=np.float32))
 
 
 def _as_csr(weights: object) -> sp.csr_array:
+    import scipy.sparse as sp
+
     if not sp.issparse(weights):
         try:
             weights = np.atleast_2d(np.asarray(weights, dtype=np.float32))

@@ -8,10 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, lru_cache, partial
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import scipy.sparse as sp
 
 from denslice import encoders
 from denslice.densify import split_by_slice
@@ -25,7 +24,10 @@ from denslice.search.filter import parse, passing
 from denslice.search.retrieve import NO_MASK, Found, Mask, QueryVectors, Settings
 from denslice.stages import stage
 from denslice.store.snapshot import Snapshot
-from denslice.vectors import Encoded, Floats, Ints, dense_rows, lexical_csr
+from denslice.vectors import Encoded, Floats, Ints, csr, dense_rows, lexical_csr, no_weights
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 BATCH = 256  # queries searched, or documents fetched, at a time
 REMEMBERED = 64  # queries whose vectors are kept for the next explanation
@@ -185,7 +187,7 @@ class View:
             raise InputError(f"mode {mode} needs dense vectors, and this index or query has none")
         weights = self._weighted(encoded.lexical, sliced)
         if mode == "dense":
-            weights = sp.csr_array(weights.shape, dtype=np.float32)
+            weights = no_weights(*weights.shape)
         lam = self.encoder.lam if settings.lam is None else settings.lam
         vectors: list[Floats | None] = [None] * weights.shape[0]
         if mode != "lexical" and encoded.dense is not None:
@@ -197,11 +199,11 @@ class View:
     def _weighted(self, weights: sp.csr_array, sliced: bool) -> sp.csr_array:
         """Query weights with idf, if the encoder leaves it to us; sliced, if that is asked and the index does so."""
         if self.snapshot.slicing is None:
-            return sp.csr_array(weights.shape, dtype=np.float32)
+            return no_weights(*weights.shape)
         if self.encoder.uses_idf:
             frequencies = self.statistics.document_frequencies(weights.indices)
             data = weights.data * idf(frequencies, self.statistics.docs)
-            weights = sp.csr_array((data, weights.indices, weights.indptr), weights.shape)
+            weights = csr((data, weights.indices, weights.indptr), weights.shape)
         if sliced and self.snapshot.manifest.query == "sliced":
             weights, _ = split_by_slice(weights, self.snapshot.slicing)
         return weights

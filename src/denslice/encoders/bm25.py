@@ -9,16 +9,18 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from denslice.encoders.text import Analyzer, Remembered
 from denslice.errors import InputError
 from denslice.store.vocabulary import ABSENT, Growth, Words
-from denslice.vectors import Encoded, Floats, Ints
+from denslice.vectors import Encoded, Floats, Ints, csr
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 TokenIds = npt.NDArray[np.int32]
 STOP = -2  # stands for a stop word among token ids; ABSENT is a word the vocabulary has not
@@ -131,7 +133,7 @@ class Bm25:
         known = ids > ABSENT
         ones = np.ones(np.count_nonzero(known), dtype=np.float32)
         # scipy adds up what falls on one place, and leaves the columns sorted
-        return sp.csr_array((ones, (rows[known], ids[known])), shape=(texts, len(self.words)))
+        return csr((ones, (rows[known], ids[known])), (texts, len(self.words)))
 
 
 def idf(df: npt.NDArray[Any], docs: int) -> Floats:

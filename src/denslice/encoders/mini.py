@@ -13,10 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from denslice.encoders.bm25 import Bm25, Bm25Config
 from denslice.encoders.model_config import CONFIG, ModelConfig
@@ -24,7 +23,10 @@ from denslice.encoders.text import well_formed
 from denslice.encoders.word_pieces import DOCS, QUERIES, Standing, occurrences, pooled, standing
 from denslice.errors import InputError
 from denslice.store.vocabulary import Words
-from denslice.vectors import Encoded, Floats
+from denslice.vectors import Encoded, Floats, csr
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 NAME = "mini"
 MODEL, TOKENIZER = "model.onnx", "tokenizer.json"
@@ -85,7 +87,7 @@ class Mini:
             return weights, dense
         where = occurrences(weights, [_standing(one, id_of) for one in read])
         importance = pooled(where, [one.importance[:, side] for one in read], weights.nnz)
-        return sp.csr_array((weights.data * importance, weights.indices, weights.indptr), weights.shape), dense
+        return csr((weights.data * importance, weights.indices, weights.indptr), weights.shape), dense
 
 
 class Model:

@@ -8,11 +8,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from denslice.errors import InputError
 from denslice.store.vocabulary import ABSENT, Growth, Words
-from denslice.vectors import Encoded
+from denslice.vectors import Encoded, csr
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ class Vectors:
                     columns.append(at)
                     weights.append(checked_weight(token, weight))
         shape = (len(vectors), self.config.vocab or len(self.words))
-        matrix = sp.csr_array((np.array(weights, dtype=np.float32), (rows, columns)), shape=shape)
+        matrix = csr((np.array(weights, dtype=np.float32), (rows, columns)), shape)
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
         return Encoded(matrix)

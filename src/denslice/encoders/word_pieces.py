@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from denslice.vectors import Floats, Ints
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 DOCS, QUERIES = 0, 1  # which of a word's two importances
 SOFTPLUS_ONE = math.log(math.e - 1)  # where softplus is 1: an untrained head gives importances of 1

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
 
 from denslice.records import Explanation, Term
 from denslice.search.retrieve import QueryVectors
 from denslice.store.segment import Segment
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 
 def explain(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,8 @@ from denslice.store.segment import Segment
 from denslice.vectors import Floats, Ints
 
 STRONGEST = 8  # weights stage one uses at least, however large θ
+FEW = 256  # documents more than k that are scored without asking which could be left out
+ROUGH = 32  # documents at least that are rescored besides the k best, where caution is below 1
 ROOM = 1_024  # documents held while scanning, to begin with
 MODES = ("lexical", "dense", "hybrid")
 SIDES = ("both", "lexical")
@@ -53,7 +56,8 @@ class Settings:
     """How many documents are wanted, and how they are looked for.
 
     `mode` None is hybrid where there are dense vectors; `lam` None is the encoder's own λ. `rerank` False stops after
-    stage one, to see what stage two is worth.
+    stage one, to see what stage two is worth. `caution` below 1 lets a search by words leave out of stage one what adds
+    less to a score than 1 - caution times what a term of the query adds at most, on average.
     """
 
     k: int
@@ -63,6 +67,7 @@ class Settings:
     lam: float | None = None
     candidates_from: str = "both"
     rerank: bool = True
+    caution: float = 1.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.k, int) or self.k < 1:
@@ -75,6 +80,8 @@ class Settings:
             raise InputError(f"mode must be one of {', '.join(MODES)}, not {self.mode!r}")
         if self.lam is not None and not (self.lam >= 0 and np.isfinite(self.lam)):
             raise InputError(f"lam must be 0 or more, not {self.lam!r}")
+        if not 0 < self.caution <= 1:
+            raise InputError(f"caution must be above 0 and at most 1, not {self.caution!r}")
         if self.candidates_from not in SIDES:
             raise InputError(f"candidates_from must be one of {', '.join(SIDES)}, not {self.candidates_from!r}")
 
@@ -85,10 +92,13 @@ def search(segments: Sequence[Segment], query: QueryVectors, settings: Settings,
         return first_stage(segments, query, settings, masks)
     if settings.candidates_from == "lexical" and query.dense is not None and len(query.keys):
         return _best_of_lexical(segments, query, settings, masks)
-    dense = [_dense_scores(segment, query) for segment in segments]
+    dense = [NO_SCORES if query.dense is None else _dense_scores(segment, query) for segment in segments]
     every = np.concatenate(dense) if any(map(len, dense)) else NO_SCORES
     positions, bounds = retrieve(segments, query, settings, masks, dense)
-    positions, lexical = _rerank_best(segments, positions, bounds, query, every, settings.k)
+    if settings.caution < 1 and not len(every):  # the bounds bound nothing
+        lexical = rerank(segments, positions, query)
+    else:
+        positions, lexical = _rerank_best(segments, positions, bounds, query, every, settings.k)
     return rank(segments, positions, lexical, every[positions] if len(every) else NO_SCORES, settings.k)
 
 
@@ -144,30 +154,53 @@ def retrieve(
     reach = lexical_reach + max((float(scores.max()) for scores in extra if len(scores)), default=0.0)
     if reach == 0 and not any(map(len, dense)):
         return np.zeros(0, dtype=np.int64), NO_SCORES
-    spare = cpu.LEVELS * (len(strong.keys) + 2)  # units that rounding up may add
-    unit = (cpu.LARGEST_SCORE - spare) / (reach or 1.0)
+    is_lexical = not any(map(len, dense))
+    scale = cpu.NARROW if is_lexical and len(strong.keys) <= cpu.NARROW_TERMS else cpu.WIDE
+    spare = scale.spare(len(strong.keys))
+    unit = (scale.largest - spare) / (reach or 1.0)
     margin = int(np.ceil(lexical_reach * unit / cpu.LEVELS)) + spare
     most, unseen = 0, 0.0
     if len(strong.keys) < len(query.keys):
         unseen = _unseen(segments, query, strong)
-        margin = min(cpu.LARGEST_SCORE, margin + int(unseen * unit) + 1)
+        margin = min(scale.largest, margin + int(unseen * unit) + 1)
         most = max(settings.candidates, k)
-    room = max(ROOM, 4 * k)
-    held, scores = np.empty(room, np.int64), np.empty(room, np.uint32)
-    bins, counts, sums = np.zeros(cpu.BINS, np.int64), np.zeros(2, np.int64), _working_sums(cpu.ROWS)
-    base = 0
-    for lists, p, s, mask, more in zip(found, postings, segments, masks, extra, strict=True):
-        held, scores = cpu.scan(
-            lists, p.starts, p.maxima, p.rows, p.values, strong.weights, unit, more,
-            mask, s.rows, p.block, base, k, margin, most, (held, scores, bins, counts, sums),
-        )  # fmt: skip
-        base += s.rows
-    count = cpu.keep_above(counts[1], held, scores, counts[0])
-    held, scores = held[:count], scores[:count]
+    is_rough = is_lexical and settings.rerank and settings.caution < 1
+    if is_rough:
+        margin, most = scale.largest, k + int(8 * k**0.5) + ROUGH
+    can_shorten = is_lexical and settings.rerank and not most
+    k_first = _share_of_first_block(k, segments) if can_shorten and not any(map(len, masks)) else k
+    wholes = np.ceil(strong.weights * largest * unit).astype(np.int64) + 1
+    lowest_bound = 0
+    while True:
+        room, terms = max(ROOM, 4 * k), len(strong.keys)
+        held, bounds = np.empty(room, np.int64), np.empty(room, np.uint32)
+        bins, counts, sums = np.zeros(cpu.BINS, np.int64), np.zeros(8, np.int64), _working_sums(scale.dtype, cpu.ROWS)
+        counts[1] = lowest_bound
+        rough = (1 - settings.caution) * lexical_reach * unit / terms if is_rough else 0.0
+        price = np.array([0.0 if can_shorten else -1.0, rough, 0.0, 0.0])
+        plan = (price, np.zeros(terms, np.int64), wholes, np.empty(terms, np.uint32), np.empty(terms, np.uint64))
+        base = 0
+        for lists, p, s, mask, more in zip(found, postings, segments, masks, extra, strict=True):
+            held, bounds = cpu.scan(
+                lists, (p.starts, p.maxima, p.rows, p.values), (strong.weights, unit, scale.fraction), mask, more,
+                s.rows, p.block, base, (k, k_first, margin, most), plan, (held, bounds, bins, counts, sums),
+            )  # fmt: skip
+            base += s.rows
+        if k_first == k or counts[6] >= counts[1]:
+            break
+        k_first, lowest_bound = k, counts[6]  # the guess was too high: again, with what is known for sure
+    count = cpu.keep_above(counts[1], held, bounds, counts[0])
+    held, bounds = held[:count], bounds[:count]
     if 0 < most < count:
-        best = np.sort(np.argpartition(-scores.astype(np.int64), most - 1)[:most])
-        held, scores = held[best], scores[best]
-    return held, (scores / unit * (1 + 1e-6) + (lowest + unseen)).astype(np.float32)
+        best = np.sort(np.argpartition(-bounds.astype(np.int64), most - 1)[:most])
+        held, bounds = held[best], bounds[best]
+    return held, (bounds / unit * (1 + 1e-6) + (lowest + unseen)).astype(np.float32)
+
+
+def _share_of_first_block(k: int, segments: Sequence[Segment]) -> int:
+    """How many of the first block's best are surely as many as its share of the k best, were blocks alike."""
+    expected = k * min(1.0, segments[0].block / max(1, sum(s.rows for s in segments)))
+    return min(k, int(expected + 3 * expected**0.5 + 4))
 
 
 def _rerank_best(
@@ -177,50 +210,64 @@ def _rerank_best(
 
     The k with the highest bounds are scored first; of the others only those whose bound reaches the least of them.
     """
-    if len(positions) <= k:
+    if len(positions) <= k + FEW:
         return positions, rerank(segments, positions, query)
-    first = np.zeros(len(positions), dtype=np.bool_)
-    first[np.argpartition(-bounds, k - 1)[:k]] = True
+    first = bounds >= np.partition(bounds, len(bounds) - k)[len(bounds) - k]
     lexical = rerank(segments, positions[first], query)
     least = float((lexical + dense[positions[first]] if len(dense) else lexical).min())
-    rest = ~first & (bounds >= least - 1e-5 * abs(least))
+    rest = bounds >= least - 1e-5 * abs(least)
+    rest &= ~first
     more = rerank(segments, positions[rest], query)
-    return np.concatenate([positions[first], positions[rest]]), np.concatenate([lexical, more])
+    return np.concatenate((positions[first], positions[rest])), np.concatenate((lexical, more))
 
 
 def rerank(segments: Sequence[Segment], positions: Ints, query: QueryVectors) -> Floats:
-    """Stage two: the exact lexical score of each position, with every query weight."""
+    """Stage two: the exact lexical score of each position, with every query weight. Positions must rise."""
     from denslice.search import cpu
 
-    scores = np.zeros(len(positions), dtype=np.float32)
-    base = 0
+    scores = np.empty(len(positions), dtype=np.float32)
+    base = start = 0
     for s in segments:
-        here = (positions >= base) & (positions < base + s.rows)
-        if here.any():
-            rows = positions[here] - base
-            kept = s.kept
-            scores[here] = cpu.rescore(rows, kept.starts, kept.keys, kept.weights, query.keys, query.weights)
-        base += s.rows
+        end = int(np.searchsorted(positions, base + s.rows))
+        if end > start:
+            kept, rows = s.kept, positions[start:end] - base
+            scores[start:end] = cpu.rescore(rows, kept.starts, kept.keys, kept.weights, query.keys, query.weights)
+        base, start = base + s.rows, end
     return scores
 
 
 def rank(segments: Sequence[Segment], positions: Ints, lexical: Floats, dense: Floats, k: int) -> Found:
     """The k best of these by the sum of both scores, best first, equal sums by id; `dense` may be empty."""
     scores = lexical + dense if len(dense) else lexical
-    if len(positions) > k:
-        best = np.flatnonzero(scores >= np.partition(scores, len(scores) - k)[len(scores) - k])
-    else:
-        best = np.arange(len(positions))
-    best = best[np.argsort(-scores[best])]
-    sizes = np.array([s.rows for s in segments], dtype=np.int64)
-    ends = np.cumsum(sizes)
-    at = np.searchsorted(ends, positions[best], side="right")
-    rows = positions[best] - (ends - sizes)[at] if len(segments) else positions
-    ids = _ids(segments, at, rows)
-    order = _ties_by_id(scores[best], ids)[:k]
-    best = best[order]
-    parts = (lexical[best], dense[best] if len(dense) else dense)
-    return Found(at[order], rows[order], [ids[i] for i in order.tolist()], scores[best], *parts)
+    order = np.argsort(-scores)
+    falling = scores[order]
+    if len(order) > k:
+        order = order[
+            : k + int(np.searchsorted(-falling[k:], -falling[k - 1], side="right"))
+        ]  # with what ties the k-th
+        falling = falling[: len(order)]
+    at, rows, ids = _places(segments, positions[order])
+    if (falling[1:] == falling[:-1]).any():
+        by_id = _ties_by_id(falling, ids)
+        order, at, rows, ids = order[by_id], at[by_id], rows[by_id], [ids[i] for i in by_id.tolist()]
+    best = order[:k]
+    return Found(at[:k], rows[:k], ids[:k], scores[best], lexical[best], dense[best] if len(dense) else dense)
+
+
+def _places(segments: Sequence[Segment], positions: Ints) -> tuple[Ints, Ints, list[str]]:
+    """The segment of each position, the row in it, and the document's id."""
+    ends = np.cumsum([0, *(s.rows for s in segments)])
+    at = np.searchsorted(ends[1:], positions, side="right")
+    rows = positions - ends[at]
+    rising = np.argsort(positions)
+    cuts = np.searchsorted(positions[rising], ends).tolist()
+    ids: list[str] = []
+    for s, start, end in zip(segments, cuts, cuts[1:], strict=False):
+        if start < end:
+            ids += s.ids(rows[rising[start:end]])
+    places = np.empty(len(rising), dtype=np.int64)
+    places[rising] = np.arange(len(rising))
+    return at, rows, [ids[place] for place in places.tolist()]
 
 
 def _dense_scores(segment: Segment, query: QueryVectors, rows: Ints | None = None) -> Floats:
@@ -249,11 +296,13 @@ def _dense_scores_of(segments: Sequence[Segment], positions: Ints, query: QueryV
     return scores
 
 
-def _working_sums(count: int) -> npt.NDArray[np.uint32]:
+def _working_sums(dtype: type[np.unsignedinteger[Any]], count: int) -> npt.NDArray[Any]:
     """This thread's array for sums: made anew for each query, it would cost a page fault for every page."""
     if not hasattr(_thread, "sums"):
-        _thread.sums = np.zeros(count, np.uint32)
-    sums: npt.NDArray[np.uint32] = _thread.sums
+        _thread.sums = {}
+    if dtype not in _thread.sums:
+        _thread.sums[dtype] = np.zeros(count, dtype)
+    sums: npt.NDArray[Any] = _thread.sums[dtype]
     return sums
 
 
@@ -267,16 +316,6 @@ def _unseen(segments: Sequence[Segment], query: QueryVectors, strong: QueryVecto
         lists = cpu.find_lists(s.postings.block_starts, s.postings.keys, query.keys[weak])
         largest = np.maximum(largest, cpu.list_maxima(lists, s.postings.maxima))
     return float(query.weights[weak].astype(np.float64) @ largest)
-
-
-def _ids(segments: Sequence[Segment], at: Ints, rows: Ints) -> list[str]:
-    numbers = np.unique(at)
-    ids = np.empty(len(rows), dtype=object)
-    for number in numbers:
-        here = at == number
-        ids[here] = segments[number].ids(rows[here])
-    found: list[str] = ids.tolist()
-    return found
 
 
 def _ties_by_id(scores: Floats, ids: list[str]) -> Ints:

@@ -15,7 +15,7 @@ from typing import Any
 from denslice.errors import IndexFormatError, InputError
 from denslice.store.files import StoredFile, replace_file
 
-FORMAT = 1
+FORMAT = 2  # 1 did not order postings by value
 NAME = "manifest.json"
 OLD = "old"
 BLOCK = 32_768  # documents a posting block holds: row numbers fit 16 bits, scores fit a core's second cache

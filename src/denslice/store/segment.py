@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from denslice.errors import IndexFormatError
 from denslice.records import Doc
@@ -21,7 +22,10 @@ from denslice.store.documents import Documents
 from denslice.store.files import Array, check_contents, load_array, save_arrays, sync_folder
 from denslice.store.manifest import SegmentEntry
 from denslice.store.segment_writer import Batch
-from denslice.vectors import Ints
+from denslice.vectors import Ints, csr
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 KEYS = "uint16 uint32"
 
@@ -58,7 +62,7 @@ class Rows:
         at = np.arange(pointers[-1]) + np.repeat(starts - pointers[:-1], sizes)
         keys = self.keys[at].astype(np.int64)
         weights = self.weights[at].view(np.float16).astype(np.float32)
-        return sp.csr_array((weights, keys, pointers), (len(rows), int(keys.max(initial=0)) + 1))
+        return csr((weights, keys, pointers), (len(rows), int(keys.max(initial=0)) + 1))
 
 
 class Segment:
@@ -117,10 +121,17 @@ class Segment:
 
     def ids(self, rows: Ints) -> list[str]:
         """The ids of these rows."""
-        text = self._id_bytes.data
-        starts, ends = self._id_starts[rows].tolist(), self._id_starts[rows + 1].tolist()
+        from denslice.kernels import joined_pieces
+
+        pieces, ends = joined_pieces(self._id_bytes, self._id_starts, rows)
+        if len(ends) != len(rows):
+            raise IndexFormatError(f"{self.folder / 'id_starts.npy'}: holds places that do not rise; it is damaged")
+        text, places = pieces.tobytes(), pairwise([0, *ends.tolist()])
+        if text.isascii():  # one letter a byte: decoded at once
+            letters = text.decode()
+            return [letters[start:end] for start, end in places]
         try:
-            return [text[start:end].tobytes().decode() for start, end in zip(starts, ends, strict=True)]
+            return [text[start:end].decode() for start, end in places]
         except UnicodeDecodeError as error:
             raise IndexFormatError(f"{self.folder / 'id_bytes.npy'}: {error}; the index is damaged") from error
 

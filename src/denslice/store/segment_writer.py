@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from denslice.errors import InputError
 from denslice.records import Doc
@@ -16,7 +15,10 @@ from denslice.store import documents
 from denslice.store.documents import DocumentsWriter
 from denslice.store.files import Array, StoredFile, save_arrays, seal, sync_folder
 from denslice.store.manifest import SegmentEntry
-from denslice.vectors import Ints, stacked
+from denslice.vectors import Ints, csr, stacked
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 LARGEST_WEIGHT = float(np.finfo(np.float16).max)
 LEVELS = 255  # steps of a posting's value
@@ -94,7 +96,7 @@ def rounded(weights: sp.csr_array) -> sp.csr_array:
     """Weights as they are stored: rounded to float16, those that round to nothing left out. Data stays float32."""
     if weights.nnz and weights.data.max() > LARGEST_WEIGHT:
         raise InputError(f"weight {weights.data.max():g} is too large: at most {LARGEST_WEIGHT:,.0f} can be stored")
-    stored = sp.csr_array((weights.data.astype(np.float16), weights.indices, weights.indptr), weights.shape)
+    stored = csr((weights.data.astype(np.float16), weights.indices, weights.indptr), weights.shape)
     stored.data = stored.data.astype(np.float32)
     if (stored.data == 0).any():
         stored = stored.copy()
@@ -126,22 +128,27 @@ def _frequency_arrays(kept: sp.csr_array, lost: sp.csr_array) -> dict[str, Array
 def _block_arrays(kept: sp.csr_array) -> dict[str, Array]:
     """The posting lists of one block: for every key its documents, and their weights in steps of the list's maximum.
 
-    Steps are rounded up, so that a score from postings is never below the exact one.
+    Steps are rounded up, so that a score from postings is never below the exact one. Within a list they fall, so
+    that search can leave out its end.
     """
-    columns = sp.csc_array(kept)
+    from denslice.kernels import sort_by_value
+
+    columns = kept.tocsc()
     sizes = np.diff(columns.indptr)
     keys = np.flatnonzero(sizes)
     starts = columns.indptr[keys]
     maxima = np.maximum.reduceat(columns.data, starts) if len(keys) else np.zeros(0, np.float32)
     steps = np.ceil(columns.data.astype(np.float64) * LEVELS / np.repeat(maxima, sizes[keys]))
+    rows, values = columns.indices.astype(np.uint16), steps.astype(np.uint8)
+    sort_by_value(_starts(sizes[keys], np.int64), rows, values)
     return {
         "list_keys": keys.astype(np.uint32),
         "list_sizes": sizes[keys],
         "list_maxima": maxima.astype(np.float16),
-        "posting_rows": columns.indices.astype(np.uint16),
-        "posting_values": steps.astype(np.uint8),
+        "posting_rows": rows,
+        "posting_values": values,
     }
 
 
-def _starts(sizes: Sequence[int] | Array, dtype: type[np.unsignedinteger[Any]]) -> Array:
+def _starts(sizes: Sequence[int] | Array, dtype: type[np.integer[Any]]) -> Array:
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(dtype)

@@ -1,0 +1,80 @@
+"""The figures of a run as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+HEAD = (
+    "", "k", "recall@10", "recall@k", "p50 ms", "p95 ms", "queries/s, all cores",
+    "build s", "bytes/doc on disk", "resident", "settings",
+)  # fmt: skip
+
+
+def table(line: Mapping[str, Any]) -> str:
+    """One row for each contender and k, of the settings that are reported."""
+    figures = line["figures"]
+    told = (
+        f"{line['collection']}: {figures['documents']:,} documents of {figures['weights_a_document']} weights, "
+        f"{figures['queries']:,} queries of {figures['weights_a_query']}."
+    )
+    rows = [_row(one, point, figures["documents"]) for one in figures["contenders"] for point in reported(one)]
+    lines = [f"| {' | '.join(HEAD)} |", f"|{' --- |' * len(HEAD)}", *(f"| {' | '.join(row)} |" for row in rows)]
+    return f"{told}\n\n" + "\n".join(lines)
+
+
+def ratios(line: Mapping[str, Any]) -> str:
+    """How many times as long each peer takes as denslice, at the reported settings, and how large it is."""
+    figures = line["figures"]
+    ours = next(one for one in figures["contenders"] if one["name"] == "denslice")
+    head = [
+        "denslice is … times as fast as",
+        "k = 10",
+        "k = 100",
+        "k = 1000",
+        "all cores, k = 10",
+        "building",
+        "its size on disk",
+    ]
+    rows = [head, ["---"] * len(head)]
+    for peer in figures["contenders"]:
+        if peer is not ours:
+            times = [
+                scaled(peer, theirs["p50_ms"], figures["documents"]) / mine["p50_ms"]
+                for theirs, mine in zip(reported(peer), reported(ours), strict=True)
+            ]
+            rate = scaled(peer, 1 / _rate(peer, 10), figures["documents"]) * _rate(ours, 10)
+            build = scaled(peer, peer["build"]["build_s"], figures["documents"]) / ours["build"]["build_s"]
+            size = peer["build"]["bytes"] / peer["documents"] / (ours["build"]["bytes"] / ours["documents"])
+            cells = [*(f"{one:,.3g}" for one in (*times, rate, build)), f"{size:.2f}×"]
+            rows.append([peer["name"], *cells])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def reported(contender: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The settings of a contender that stand for it, one for each k."""
+    return [point for point in contender["settings"] if point.get("reported")]
+
+
+def scaled(contender: Mapping[str, Any], measured: float, documents: int) -> float:
+    """Time or bytes for all documents, of a contender that was measured on some."""
+    return measured * documents / float(contender["documents"]) if contender["is_linear"] else measured
+
+
+def _rate(contender: Mapping[str, Any], k: int) -> float:
+    return next(float(one["queries_a_second"]) for one in contender["all_cores"] if one["k"] == k)
+
+
+def _row(contender: Mapping[str, Any], point: Mapping[str, Any], documents: int) -> list[str]:
+    k, build, docs = point["k"], contender["build"], contender["documents"]
+    name = contender["name"] if k == 10 else ""
+    if k == 10 and docs < documents:
+        name += f" (of {docs:,} documents{', scaled to all' if contender['is_linear'] else ' alone'})"
+    rate = 1 / scaled(contender, 1 / _rate(contender, k), documents)
+    times = [f"{scaled(contender, point[name], documents):,.3g}" for name in ("p50_ms", "p95_ms")]
+    recalls = [f"{point['recall@10']:.3f}", f"{point[f'recall@{k}']:.3f}"]
+    sizes = [f"{build['bytes'] / docs:,.0f}", f"{contender['resident_bytes'] / docs:,.0f}"]
+    took = f"{scaled(contender, build['build_s'], documents):,.1f}" + (" (kept)" if build["kept"] else "")
+    setting = ", ".join(f"{name} {value}" for name, value in point["setting"].items())
+    once = [took, *sizes] if k == 10 else ["", "", ""]
+    return [name, str(k), *recalls, *times, f"{rate:,.3g}", *once, setting or "exact"]

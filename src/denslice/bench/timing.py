@@ -1,0 +1,98 @@
+"""Times one contender, in a process of its own: recall first, then each setting, then the ones that are reported."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from denslice.bench.collection import DEPTH, Best, Collection, recall
+from denslice.bench.contender import Contender, Opened, Setting
+from denslice.bench.faiss_peer import best_by_dense_product
+
+KS = (10, 100, 1000)
+GOOD = 0.97  # the recall@10 that a reported setting reaches
+SECONDS = 8.0  # about what the timing of one setting may take: the slow are timed on fewer queries
+
+
+def timed(contender: Contender, collection: Collection, folder: Path, best: Best, repeats: int) -> dict[str, Any]:
+    """Every setting's recall and times, on one thread; of each k the fastest good one is timed `repeats` times."""
+    quiet = _probe()
+    before = _resident()
+    opened = contender.open(collection, folder)
+    exact = best_by_dense_product(folder, DEPTH) if contender.dense else best
+    settings = []
+    for k in KS:
+        tried = [_tried(opened, k, setting, exact) for setting in contender.settings(k)]
+        good = [one for one in tried if one["recall@10"] >= GOOD] or tried
+        fastest = min(good, key=lambda one: float(one["p50_ms"]))
+        fastest |= _times(opened, k, fastest["setting"], fastest["queries"], repeats) | {"reported": True}
+        settings += tried
+    return {
+        "settings": settings,
+        "resident_bytes": max(0, _resident() - before),
+        "probe_ms": [quiet, _probe()],
+    }
+
+
+def throughput(
+    contender: Contender, collection: Collection, folder: Path, reported: Sequence[tuple[int, Setting]], repeats: int
+) -> list[dict[str, Any]]:
+    """Queries a second on all cores, with the settings that are reported."""
+    opened = contender.open(collection, folder)
+    figures = []
+    for k, setting in reported:
+        took: list[float] = []
+        began = time.perf_counter()
+        while len(took) < 1 + repeats and (len(took) < 2 or time.perf_counter() - began < SECONDS):
+            start = time.perf_counter()
+            answered = opened.search_all(k, setting)
+            took.append(time.perf_counter() - start)
+        figures.append({"k": k, "queries_a_second": round(answered / float(np.median(took[1:])), 1)})
+    return figures
+
+
+def _tried(opened: Opened, k: int, setting: Setting, exact: Best) -> dict[str, Any]:
+    """What a setting finds, and its times over every query once; the first search is not counted."""
+    opened.search(opened.query(0), k, setting)
+    start = time.perf_counter()
+    opened.docs(opened.search(opened.query(0), k, setting))
+    queries = max(5, min(len(exact), int(SECONDS / max(1e-6, time.perf_counter() - start) / 4)))
+    found = [opened.docs(opened.search(opened.query(at), k, setting)) for at in range(queries)]
+    recalls = {f"recall@{depth}": round(recall(found, exact, depth), 4) for depth in (10, k)}
+    return {"k": k, "setting": dict(setting), "queries": queries} | recalls | _times(opened, k, setting, queries, 1)
+
+
+def _times(opened: Opened, k: int, setting: Setting, queries: int, repeats: int) -> dict[str, Any]:
+    """Milliseconds of single searches, over the queries and repeats."""
+    asked = [opened.query(at) for at in range(queries)]
+    took = np.empty((repeats, queries))
+    for repeat in range(repeats):
+        for at, query in enumerate(asked):
+            start = time.perf_counter()
+            opened.search(query, k, setting)
+            took[repeat, at] = 1000 * (time.perf_counter() - start)
+    fastest = np.median(took.min(axis=0))  # of each query's fastest repeat: what a busy machine hides
+    figures = {"p50_ms": np.median(took), "p95_ms": np.percentile(took, 95), "p50_of_fastest_ms": fastest}
+    return {"repeats": repeats} | {name: round(float(figure), 4) for name, figure in figures.items()}
+
+
+def _probe() -> float:
+    """Milliseconds of a fixed piece of work, the median of many: tells how busy the machine was."""
+    numbers = np.random.default_rng(0).random(50_000)
+    took = []
+    for _ in range(100):
+        start = time.perf_counter()
+        np.sort(numbers)
+        took.append(1000 * (time.perf_counter() - start))
+    return round(float(np.median(took)), 3)
+
+
+def _resident() -> int:
+    """Bytes of memory this process has, mapped files included; 0 where the system does not tell."""
+    pages = Path("/proc/self/statm")
+    return int(pages.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if pages.exists() else 0

@@ -1,0 +1,123 @@
+"""The benchmark's own measures: contenders find what they should, builds are kept, lines tell what was done."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from typer.testing import CliRunner
+
+from denslice.bench.collection import DEPTH, Texts, Vectors, best_by_product, best_documents, recall
+from denslice.bench.contender import Contender
+from denslice.bench.cpu import OF_TEXTS, OF_VECTORS, contenders
+from denslice.bench.faiss_peer import best_by_dense_product
+from denslice.bench.plot import recall_against_time, time_against_size
+from denslice.bench.table import ratios, table
+from denslice.cli import app
+from denslice.errors import InputError
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """1,200 documents and 6 queries, sparse enough that a slicing of 768 loses nothing."""
+    rng = np.random.default_rng(3)
+    where = tmp_path_factory.mktemp("vectors")
+    for name, rows in (("docs", 1_200), ("queries", 6)):
+        weights = rng.gamma(2.0, 0.5, (rows, 300)) * (rng.random((rows, 300)) < 0.1)
+        sp.save_npz(where / f"{name}.npz", sp.csr_matrix(weights.astype(np.float32)))
+    return where
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """40 texts of five words each, and two questions, in BEIR's layout."""
+    words = ["fox", "hound", "river", "stone", "night", "meadow", "winter", "bread", "candle", "ship"]
+    where = tmp_path_factory.mktemp("texts")
+    rng = np.random.default_rng(5)
+    docs = [{"_id": str(i), "text": " ".join(rng.choice(words, 5))} for i in range(40)]
+    asked = [{"_id": "q1", "text": "a fox by the river"}, {"_id": "q2", "text": "bread and candles"}]
+    for name, records in (("corpus", docs), ("queries", asked)):
+        (where / f"{name}.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))
+    (where / "qrels").mkdir()
+    (where / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\t1\t1\nq2\t2\t1\n")
+    return where
+
+
+def test_the_best_by_product_are_the_best_scores_and_ties_go_by_position() -> None:
+    docs = sp.csr_array(np.array([[1.0, 0], [0, 2], [3, 0], [1, 0]]))
+    assert best_by_product(docs, sp.csr_array(np.array([[1.0, 1.0]]))).tolist() == [[2, 1, 0, 3]]
+
+
+def test_recall_is_the_share_of_the_best_that_were_found() -> None:
+    best = np.array([[1, 2, 3, 4], [5, 6, 7, 8]])
+    assert recall([np.array([2, 1, 9, 9]), np.array([5, 9, 9, 9])], best, 2) == pytest.approx(0.75)
+
+
+@pytest.mark.parametrize("contender", [one for one in OF_VECTORS if one.module != "seismic"], ids=lambda one: one.name)
+def test_exact_contenders_find_the_best_documents(folder: Path, tmp_path: Path, contender: Contender) -> None:
+    pytest.importorskip(contender.module)
+    check_recall(contender, Vectors(folder), tmp_path, at_least=0.99)
+
+
+def test_seismic_with_the_most_careful_settings_finds_most_of_the_best(folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("seismic")
+    check_recall(next(one for one in OF_VECTORS if one.module == "seismic"), Vectors(folder), tmp_path, at_least=0.9)
+
+
+@pytest.mark.parametrize("contender", OF_TEXTS, ids=lambda one: one.name)
+def test_searches_of_words_find_the_best_by_bm25(texts: Path, tmp_path: Path, contender: Contender) -> None:
+    pytest.importorskip(contender.module)
+    check_recall(contender, Texts(texts), tmp_path, at_least=0.5)  # with few words many documents score the same
+
+
+def check_recall(contender: Contender, collection: Vectors | Texts, work: Path, at_least: float) -> None:
+    contender.prepare(collection, work)
+    contender.build(collection, work)
+    opened = contender.open(collection, work)
+    best = best_by_dense_product(work, DEPTH) if contender.dense else best_documents(collection, work, 10**6)
+    setting = list(contender.settings(10))[-1]
+    queries = range(collection.queries.shape[0])
+    found = [opened.docs(opened.search(opened.query(at), 10, setting)) for at in queries]
+    assert recall(found, best, 10) >= at_least
+    assert opened.search_all(10, setting) == len(queries)
+
+
+def test_the_command_appends_a_line_and_keeps_what_it_built(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "lines.jsonl"
+    options = ["bench", "cpu", "--vectors", str(folder), "--work", str(tmp_path / "work"), "--out", str(out)]
+    for _ in range(2):
+        done = CliRunner().invoke(app, [*options, "--only", "denslice", "--only", "scipy", "--repeats", "1"])
+        assert done.exit_code == 0, done.output
+    first, second = map(json.loads, out.read_text().splitlines())
+    for line, kept in ((first, False), (second, True)):
+        ours, rough, scipy = line["figures"]["contenders"]
+        assert [one["name"] for one in (ours, rough, scipy)] == ["denslice", "denslice, caution", "scipy CSR"]
+        assert ours["build"]["kept"] is kept
+        assert [one["recall@10"] for one in ours["settings"] if one.get("reported")] == [1.0] * 3
+    assert "| denslice | 10 | 1.000 |" in table(second)
+    assert "| scipy CSR |" in ratios(second)
+    assert recall_against_time(second).startswith(b"<?xml")
+    assert time_against_size([first, second]).startswith(b"<?xml")
+
+
+def test_a_build_that_was_cut_short_is_begun_again(folder: Path, tmp_path: Path) -> None:
+    from denslice.bench.built import ABOUT, built
+
+    ours, _ = contenders(Vectors(folder), ["denslice"])
+    where, made = built(ours, Vectors(folder), tmp_path)
+    assert not made["kept"]
+    (where / ABOUT).unlink()
+    again, made = built(ours, Vectors(folder), tmp_path)
+    assert again == where
+    assert not made["kept"]
+    assert made["bytes"] > 0
+
+
+def test_unknown_contenders_and_missing_vectors_are_told(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no contender 'lucene'"):
+        contenders(Vectors(folder), ["lucene"])
+    done = CliRunner().invoke(app, ["bench", "cpu"])
+    assert (done.exit_code, "--vectors FOLDER or --texts FOLDER" in done.output) == (2, True)
+    done = CliRunner().invoke(app, ["bench", "cpu", "--vectors", str(tmp_path)])
+    assert (done.exit_code, "docs.npz" in done.output) == (2, True)
