@@ -23,9 +23,10 @@ FEW = 256  # documents more than k that are scored without asking which could be
 ROUGH = 32  # documents at least that are rescored besides the k best, where caution is below 1
 ROOM = 1_024  # documents held while scanning, to begin with
 MODES = ("lexical", "dense", "hybrid")
-SIDES = ("both", "lexical")
+SIDES = ("both", "lexical", "all")
 Mask = npt.NDArray[np.uint8]
 NO_MASK: Mask = np.zeros(0, dtype=np.uint8)
+NO_ROWS: Ints = np.zeros(0, dtype=np.int64)
 NO_SCORES: Floats = np.zeros(0, dtype=np.float32)
 _thread = threading.local()
 
@@ -91,7 +92,10 @@ def search(segments: Sequence[Segment], query: QueryVectors, settings: Settings,
     if not settings.rerank:
         return first_stage(segments, query, settings, masks)
     if settings.candidates_from == "lexical" and query.dense is not None and len(query.keys):
-        return _best_of_lexical(segments, query, settings, masks)
+        return _best_of_candidates(segments, query, settings, masks, [NO_ROWS])
+    if settings.candidates_from == "both" and query.dense is not None and any(s.neighbours for s in segments):
+        near = _nearest(segments, query, query.dense, max(settings.k, settings.candidates), masks)
+        return _best_of_candidates(segments, query, settings, masks, near)
     dense = [NO_SCORES if query.dense is None else _dense_scores(segment, query) for segment in segments]
     every = np.concatenate(dense) if any(map(len, dense)) else NO_SCORES
     positions, bounds = retrieve(segments, query, settings, masks, dense)
@@ -102,14 +106,36 @@ def search(segments: Sequence[Segment], query: QueryVectors, settings: Settings,
     return rank(segments, positions, lexical, every[positions] if len(every) else NO_SCORES, settings.k)
 
 
-def _best_of_lexical(
-    segments: Sequence[Segment], query: QueryVectors, settings: Settings, masks: Sequence[Mask]
+def _best_of_candidates(
+    segments: Sequence[Segment], query: QueryVectors, settings: Settings, masks: Sequence[Mask], near: Sequence[Ints]
 ) -> Found:
-    """The k best, by both scores, of the best `candidates` by words: the paper's fusion (its section 5.3)."""
+    """The k best, by both scores, of the best `candidates` by words and of these near ones.
+
+    Without near ones it is the paper's fusion (its section 5.3).
+    """
     wide = replace(settings, k=max(settings.k, settings.candidates))
-    positions, _ = retrieve(segments, query, wide, masks, [NO_SCORES] * len(segments))
+    by_words, _ = retrieve(segments, query, wide, masks, [NO_SCORES] * len(segments))
+    positions = np.unique(np.concatenate([by_words, *near]))
     lexical = rerank(segments, positions, query)
     return rank(segments, positions, lexical, _dense_scores_of(segments, positions, query), settings.k)
+
+
+def _nearest(
+    segments: Sequence[Segment], query: QueryVectors, vector: Floats, count: int, masks: Sequence[Mask]
+) -> list[Ints]:
+    """Per segment the positions of `count` rows whose dense vectors are nearest: about, where it has neighbours."""
+    found = []
+    base = 0
+    for s, mask in zip(segments, masks, strict=True):
+        if s.neighbours is not None:
+            rows = s.neighbours.nearest(vector, count, mask)
+        else:
+            scores = _dense_scores(s, query)
+            allowed = np.flatnonzero(mask) if len(mask) else np.arange(len(scores))
+            rows = allowed[np.argsort(-scores[allowed], kind="stable")[:count]]
+        found.append(rows + base)
+        base += s.rows
+    return found
 
 
 def first_stage(segments: Sequence[Segment], query: QueryVectors, settings: Settings, masks: Sequence[Mask]) -> Found:
