@@ -22,6 +22,7 @@ from denslice.records import Doc, Explanation, Query, Ranking
 from denslice.search import retrieve
 from denslice.search.explain import explain
 from denslice.search.filter import parse, passing
+from denslice.search.gpu.search import Cards, Progress
 from denslice.search.retrieve import NO_MASK, Found, Mask, QueryVectors, Settings
 from denslice.store.snapshot import Snapshot
 from denslice.vectors import Encoded, Floats, dense_rows, lexical_csr
@@ -33,8 +34,10 @@ Where = Mapping[str, Any] | None
 class View:
     """A snapshot and the encoder that made its vectors."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, cards: Cards | None = None, progress: Progress | None = None) -> None:
+        """The last commit, searched on `cards` where some are given; they take in the segments they do not hold yet."""
         self.snapshot = Snapshot(folder)
+        self.cards = None if cards is None else cards.moved(self.snapshot.segments).load(progress)
 
     @property
     def generation(self) -> int:
@@ -135,6 +138,8 @@ class View:
         masks = self._masks(where)
         search = partial(retrieve.search, self.snapshot.segments, settings=settings, masks=masks)
         queries = self._queries(encoded, settings)
+        if self.cards is not None:
+            return self.cards.search(queries, settings, masks)
         if len(queries) == 1:
             return [search(queries[0])]
         with ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -88,7 +89,7 @@ def search(segments: Sequence[Segment], query: QueryVectors, settings: Settings,
     dense = [_dense_scores(segment, query) for segment in segments]
     every = np.concatenate(dense) if any(map(len, dense)) else NO_SCORES
     positions, bounds = retrieve(segments, query, settings, masks, dense)
-    positions, lexical = _rerank_best(segments, positions, bounds, query, every, settings.k)
+    positions, lexical = rerank_best(segments, positions, bounds, query, every, settings.k)
     return rank(segments, positions, lexical, every[positions] if len(every) else NO_SCORES, settings.k)
 
 
@@ -97,9 +98,10 @@ def _best_of_lexical(
 ) -> Found:
     """The k best, by both scores, of the best `candidates` by words: the paper's fusion (its section 5.3)."""
     wide = replace(settings, k=max(settings.k, settings.candidates))
-    positions, _ = retrieve(segments, query, wide, masks, [NO_SCORES] * len(segments))
+    positions, bounds = retrieve(segments, query, wide, masks, [NO_SCORES] * len(segments))
+    positions = positions[best_of(bounds, wide.k)]
     lexical = rerank(segments, positions, query)
-    return rank(segments, positions, lexical, _dense_scores_of(segments, positions, query), settings.k)
+    return rank(segments, positions, lexical, dense_scores_of(segments, positions, query), settings.k)
 
 
 def first_stage(segments: Sequence[Segment], query: QueryVectors, settings: Settings, masks: Sequence[Mask]) -> Found:
@@ -164,13 +166,22 @@ def retrieve(
         base += s.rows
     count = cpu.keep_above(counts[1], held, scores, counts[0])
     held, scores = held[:count], scores[:count]
-    if 0 < most < count:
-        best = np.sort(np.argpartition(-scores.astype(np.int64), most - 1)[:most])
+    if most:
+        best = best_of(scores, most)
         held, scores = held[best], scores[best]
     return held, (scores / unit * (1 + 1e-6) + (lowest + unseen)).astype(np.float32)
 
 
-def _rerank_best(
+def best_of(scores: npt.NDArray[Any], count: int) -> Ints:
+    """Where the so many highest scores stand, in rising order; of equal ones the first."""
+    if len(scores) <= count:
+        return np.arange(len(scores))
+    last = np.partition(scores, len(scores) - count)[len(scores) - count]
+    above, equal = np.flatnonzero(scores > last), np.flatnonzero(scores == last)
+    return np.sort(np.concatenate([above, equal[: count - len(above)]]))
+
+
+def rerank_best(
     segments: Sequence[Segment], positions: Ints, bounds: Floats, query: QueryVectors, dense: Floats, k: int
 ) -> tuple[Ints, Floats]:
     """Positions and exact lexical scores of all that can be among the k best, now that k exact scores can be known.
@@ -236,7 +247,7 @@ def _dense_scores(segment: Segment, query: QueryVectors, rows: Ints | None = Non
     return products
 
 
-def _dense_scores_of(segments: Sequence[Segment], positions: Ints, query: QueryVectors) -> Floats:
+def dense_scores_of(segments: Sequence[Segment], positions: Ints, query: QueryVectors) -> Floats:
     """The dense score of each position; nothing where there are no dense vectors."""
     if any(s.dense is None for s in segments):
         return NO_SCORES

@@ -1,0 +1,260 @@
+"""One card's share of an index, and searches over it: what is launched, in order, and what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from denslice.search.gpu import layout
+from denslice.search.gpu.device import KEY_TABLES, Device, Handle
+from denslice.search.gpu.layout import BOUNDS, CHUNK, EVERY_CANDIDATE, EXTRA, QUERY, RANKED, TILE
+from denslice.search.gpu.memory import Held
+from denslice.search.gpu.plan import Plan
+from denslice.vectors import Floats, Ints
+
+TOGETHER = 64  # queries a launch takes, where memory allows
+ROOM = 1 << 17  # candidates a query of several may have; one that has more is searched again by itself
+KEYS = 1 << 10  # of all queries of a launch, to begin with
+GRAPHS = 32  # recordings kept
+NO_DENSE: Floats = np.zeros(0, dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Positions and both scores: the k best, best first, equal ones by position, and what equals the k-th."""
+
+    positions: Ints
+    lexical: Floats
+    dense: Floats  # empty where the query has no dense vector
+
+
+class Card:
+    """Segments side by side on one card. One search at a time; callers wait for each other."""
+
+    def __init__(self, device: Device, held: Sequence[tuple[int, Held]], width: int, vocab: int, rows: int) -> None:
+        """`held` has each segment with the position of its first row; sections have so many `rows`."""
+        self.device = device
+        self.tile_rows = layout.tile_rows(rows)
+        self.width, self.vocab = width, max(1, vocab)
+        tiles = [_placed(one.tiles, first) for first, one in held]
+        self.tiles = np.concatenate(tiles) if tiles else np.zeros(0, TILE)
+        self.segment_tiles = [one.tiles for _, one in held]
+        self.places = len(self.tiles) * self.tile_rows
+        self.threads = min(1024, max(256, self.tile_rows // 32))
+        self.shared = self.tile_rows * 4 + self.threads * KEY_TABLES
+        self.lock = Lock()
+        self._spaces: dict[bool, Space] = {}
+        self._keep = [one.arrays for _, one in held]
+        with device.using():
+            resident = max(1, min(device.processor_bytes // (self.shared + 2048), 1536 // self.threads))
+            device.compile(self.threads, resident, width)
+            self._tiles = device.put(self.tiles.view(np.uint8))
+
+    def mask(self, masks: Sequence[npt.NDArray[np.uint8]]) -> Handle | None:
+        """Which documents may be found, on the card, from a mask for each of its segments; empty ones allow all."""
+        if not any(map(len, masks)):
+            return None
+        words = [
+            layout.packed(mask if len(mask) else np.ones(int(tiles["count"].sum()), np.uint8), tiles, self.tile_rows)
+            for mask, tiles in zip(masks, self.segment_tiles, strict=True)
+        ]
+        with self.device.using():
+            return self.device.put(np.concatenate(words))
+
+    def search(self, plans: Sequence[Plan], allowed: Handle | None) -> list[Answer]:
+        """The best documents of each query, exact, on a card that has the rows."""
+        with self.lock, self.device.using():
+            return self._search(plans, allowed)
+
+    def candidates(self, plan: Plan, allowed: Handle | None) -> tuple[Ints, Floats, Floats]:
+        """Stage one's candidates of a query: positions, bounds of their scores, and dense scores where it has any."""
+        with self.lock, self.device.using():
+            space = self._space(1, len(plan.keys), 1)
+            space.write([plan])
+            space.run(1, plan, allowed, rescoring=False)
+            record = space.records[0]
+            keys = np.sort(self.device.get(space.candidates[: int(record["candidates"])]))[::-1]
+            keys = keys[keys >= record["cut"]]
+            places = (~keys & 0xFFFFFFFF).astype(np.int64)
+            scores = (keys >> 32).astype(np.float64)
+            bounds = scores / record["unit"] * (1 + 1e-6) + (float(record["lowest"]) + float(record["unseen"]))
+            dense = self.device.get(space.extra)[places] if plan["flags"] & EXTRA else NO_DENSE
+            return self._positions(places), bounds.astype(np.float32), dense
+
+    def _search(self, plans: Sequence[Plan], allowed: Handle | None) -> list[Answer]:
+        results = _rounded_up(max(plan["k"] for plan in plans))
+        alone = len(plans) == 1
+        space = self._space(1 if alone else TOGETHER, max(len(p.keys) for p in plans), results)
+        answers: list[Answer] = []
+        for start in range(0, len(plans), space.queries):
+            together = plans[start : start + space.queries]
+            space.write(together)
+            space.run(len(together), together[0], allowed)
+            read = [space.answer(at) for at in range(len(together))]
+            answers += [
+                self._search([plan], allowed)[0] if answer is None else answer
+                for plan, answer in zip(together, read, strict=True)
+            ]
+        return answers
+
+    def _space(self, queries: int, keys: int, results: int) -> Space:
+        """Memory to search so many queries in, made anew where it was too small."""
+        alone = queries == 1
+        space = self._spaces.get(alone)
+        if space is None or keys > space.keys_each or results > space.results:
+            before = (space.keys_each, space.results) if space else (KEYS, 1)
+            self._spaces.pop(alone, None)
+            space = Space(self, queries, max(_power(keys), before[0]), max(results, before[1]))
+            self._spaces[alone] = space
+        return space
+
+    def _positions(self, places: Ints) -> Ints:
+        tile, row = np.divmod(places, self.tile_rows)
+        return self.tiles["first"][tile].astype(np.int64) + row
+
+
+class Space:
+    """Memory for searches of up to so many queries at once, and the launches recorded over it."""
+
+    def __init__(self, card: Card, queries: int, keys_each: int, results: int) -> None:
+        self.card, self.device = card, card.device
+        self.room = card.places if queries == 1 else min(card.places, ROOM)
+        self.keys_each, self.results = keys_each, results
+        self.queries = min(queries, max(1, int(0.8 * self.device.free_bytes()) // self._bytes_each()))
+        n, device = self.queries, card.device
+        self.host_records = device.pinned(n * QUERY.itemsize, np.uint8)
+        self.host_keys = device.pinned(n * keys_each, np.uint32)
+        self.host_weights = device.pinned(n * keys_each, np.float32)
+        self.host_vectors = device.pinned(n * max(1, card.width), np.float32)
+        self.asked = self.host_records.view(QUERY)
+        self.keys, self.weights = device.empty(n * keys_each, np.uint32), device.empty(n * keys_each, np.float32)
+        self.vectors = device.empty(n * max(1, card.width), np.float32)
+        self.table = device.zeros(n * card.vocab, np.float32)
+        self.bins = device.empty(n * 2 * layout.BINS, np.uint32)
+        self.scores = device.empty(n * card.places, np.uint32)
+        self.extra = device.empty(n * card.places if card.width else 0, np.float32)
+        self.maxima = device.empty(n * (card.places // CHUNK), np.uint32)
+        self.candidates, self.finalists = (device.empty(n * self.room, np.uint64) for _ in range(2))
+        self.lexical, self.dense = (device.empty(n * self.room, np.float32) for _ in range(2))
+        self._make_answers()
+        self._recorded: dict[Any, tuple[Callable[[], None], Handle | None]] = {}  # the mask is kept from being freed
+
+    def _bytes_each(self) -> int:
+        card = self.card
+        return card.places * (8 if card.width else 4) + self.room * 24 + card.vocab * 4 + self.keys_each * 8 + (1 << 16)
+
+    def _make_answers(self) -> None:
+        """One piece of memory for all that goes back: records, positions, both scores."""
+        n, size = self.queries, 4 * self.queries * self.results
+        head = n * QUERY.itemsize
+        self.answers = self.device.empty(head + 3 * size, np.uint8)
+        self.back = self.device.pinned(head + 3 * size, np.uint8)
+        self.records = self.back[:head].view(QUERY)
+        cuts = [slice(head + i * size, head + (i + 1) * size) for i in range(3)]
+        self.to = [self.answers[cut] for cut in cuts]
+        types = (np.uint32, np.float32, np.float32)
+        shape = (n, self.results)
+        self.came = [self.back[cut].view(kind).reshape(shape) for cut, kind in zip(cuts, types, strict=True)]
+
+    def write(self, plans: Sequence[Plan]) -> None:
+        """Puts queries where the card will read them."""
+        width = self.card.width
+        for at, plan in enumerate(plans):
+            first = at * self.keys_each
+            self.asked[at] = plan.record
+            self.asked[at]["first_key"] = first
+            self.host_keys[first : first + len(plan.keys)] = plan.keys
+            self.host_weights[first : first + len(plan.keys)] = plan.weights
+            if plan.dense is not None and width:
+                self.host_vectors[at * width : at * width + len(plan.dense)] = plan.dense
+
+    def run(self, count: int, like: Plan, allowed: Handle | None, rescoring: bool = True) -> None:
+        """Searches for the queries written down, which are all `like` one, and waits for the answers."""
+        flags, cut = like["flags"], like["most"] > 0
+        which = (count, flags, cut, id(allowed), rescoring)
+        if which not in self._recorded:
+            if len(self._recorded) >= GRAPHS:
+                self._recorded.clear()
+            launches = partial(self._launch, count, flags, cut, allowed, rescoring)
+            self._recorded[which] = self.device.recorded(launches), allowed
+        self._recorded[which][0]()
+        self.device.wait()
+
+    def _launch(self, n: int, flags: int, cut: bool, allowed: Handle | None, rescoring: bool) -> None:
+        card, device, launch = self.card, self.device, self.device.launch
+        tiles, rows, places = card._tiles, card.tile_rows, card.places
+        queries = self.answers
+        asked = (self.host_records, self.host_keys, self.host_weights, self.host_vectors)
+        ours = (queries, self.keys, self.weights, self.vectors, self.table, self.bins)
+        launch("begin", (8, n), 256, (*asked, *ours, card.vocab, card.width), 0)
+        if flags & EXTRA:
+            self._launch_dense(n)
+        given: tuple[Any, ...] = (tiles, queries, self.keys, self.weights, self.extra, allowed)
+        given += (self.scores, self.maxima, self.bins, rows, places)
+        launch("score", (n, len(card.tiles)), card.threads, given, card.shared)
+        groups = min(2 * device.processors, -(-places // (CHUNK * 256)))
+        given = (queries, self.scores, self.maxima, self.bins, self.candidates, self.room, places)
+        launch("collect", (groups, n), 256, given, 0)
+        if cut:
+            launch("cut", (1, n), 1024, (queries, self.candidates, self.room), 0)
+        for again in (0, 1) if rescoring else ():
+            if again and flags & (EVERY_CANDIDATE | BOUNDS):
+                continue
+            given = (tiles, queries, self.keys, self.vectors, self.table, self.extra, self.candidates, self.finalists)
+            given += (self.lexical, self.dense, self.bins, self.room, rows, places, card.vocab, card.width, again)
+            launch("rescore", (max(16, 4 * device.processors // n), n), 256, given, 0)
+        given = (tiles, queries, self.keys, self.table, self.finalists, self.lexical, self.dense, self.bins)
+        given += (*self.to, self.room, self.results, rows, card.vocab)
+        launch("order", (max(4, device.processors // n), n), 256, given, 0)
+        device.copy_back(self.back, self.answers)
+
+    def _launch_dense(self, n: int) -> None:
+        card = self.card
+        groups, record = -(-card.places // (CHUNK * 8)), QUERY.itemsize
+        for name, first, count in (("dense_four", 0, n // 4), ("dense_one", n // 4 * 4, n % 4)):
+            if count:
+                given = (card._tiles, self.answers[first * record :], self.vectors[first * card.width :])
+                given += (self.extra[first * card.places :], card.tile_rows, card.places, card.width)
+                self.device.launch(name, (groups, count), 256, given, 0)
+        self.device.launch("scale", (1, 1), 64, (self.answers, n), 0)
+
+    def answer(self, at: int) -> Answer | None:
+        """What came back for a query; None where it had more candidates than there was room for."""
+        record = self.records[at]
+        flags = int(record["flags"])
+        if record["candidates"] > self.room:
+            return None
+        returned, finalists = int(record["returned"]), int(record["finalists"])
+        has_dense = flags & (EXTRA | layout.DENSE_OF_CANDIDATES)
+        if finalists > RANKED or returned > self.results:
+            return self._unordered(at, finalists, bool(has_dense))
+        positions, lexical, dense = (part[at, :returned] for part in self.came)
+        return Answer(positions.astype(np.int64), lexical.copy(), dense.copy() if has_dense else NO_DENSE)
+
+    def _unordered(self, at: int, count: int, has_dense: bool) -> Answer:
+        """Every finalist as it lies on the card: too many ties, or too many in all, for the card to put in order."""
+        cut = slice(at * self.room, at * self.room + count)
+        keys, lexical, dense = (self.device.get(part[cut]) for part in (self.finalists, self.lexical, self.dense))
+        places = (~keys & 0xFFFFFFFF).astype(np.int64)
+        return Answer(self.card._positions(places), lexical, dense if has_dense else NO_DENSE)
+
+
+def _placed(tiles: npt.NDArray[np.void], first: int) -> npt.NDArray[np.void]:
+    placed = tiles.copy()
+    placed["first"] += np.uint32(first)
+    return placed
+
+
+def _power(count: int) -> int:
+    return 1 << max(0, count - 1).bit_length()
+
+
+def _rounded_up(k: int) -> int:
+    """Room for k results and some that equal the last."""
+    return -(-k // 256) * 256 + 256
