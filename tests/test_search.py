@@ -11,10 +11,13 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from numpy_card import NumpyDevice
 
 from denslice import Index, InputError, Ranking, Slices, Slicing, densify, gip
 from denslice.gip import gip_full
 from denslice.search import retrieve
+from denslice.search.gpu.device import cuda_devices
+from denslice.search.gpu.search import Cards
 from denslice.search.retrieve import NO_MASK, NO_SCORES, QueryVectors, Settings
 from denslice.slicing import KINDS
 from denslice.store.manifest import Manifest
@@ -29,10 +32,20 @@ QUERIES = ("full", "sliced")
 EVERYTHING = 10**6  # more than any collection here
 
 
-@pytest.fixture(params=["cpu"], scope="module")
+@pytest.fixture(params=["cpu", "numpy card", pytest.param("cuda", marks=pytest.mark.gpu)], scope="module")
 def route(request: pytest.FixtureRequest) -> Route:
     """A way to search an index for the k best documents of one query vector."""
-    return {"cpu": lambda index, query, k: index.search_vectors(query, k=k)}[request.param]
+    if request.param == "cpu":
+        return lambda index, query, k: index.search_vectors(query, k=k)
+    cards = Cards([NumpyDevice()] if request.param == "numpy card" else cuda_devices("cuda"), ())
+    return lambda index, query, k: _opened(index, cards).search_vectors(query, k=k)
+
+
+def _opened(index: Index, cards: Cards) -> Index:
+    """The index on cards, opened once."""
+    if not hasattr(index, "on_cards"):
+        index.on_cards = Index(View(index.path, cards))
+    return index.on_cards
 
 
 @pytest.fixture(scope="module", autouse=True)

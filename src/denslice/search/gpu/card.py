@@ -22,6 +22,7 @@ TOGETHER = 64  # queries a launch takes, where memory allows
 ROOM = 1 << 17  # candidates a query of several may have; one that has more is searched again by itself
 KEYS = 1 << 10  # of all queries of a launch, to begin with
 GRAPHS = 32  # recordings kept
+ROWS_A_THREAD = 32  # of a tile
 NO_DENSE: Floats = np.zeros(0, dtype=np.float32)
 
 
@@ -46,7 +47,7 @@ class Card:
         self.tiles = np.concatenate(tiles) if tiles else np.zeros(0, TILE)
         self.segment_tiles = [one.tiles for _, one in held]
         self.places = len(self.tiles) * self.tile_rows
-        self.threads = min(1024, max(256, self.tile_rows // 32))
+        self.threads = min(1024, max(256, self.tile_rows // ROWS_A_THREAD))
         self.shared = self.tile_rows * 4 + self.threads * KEY_TABLES
         self.lock = Lock()
         self._spaces: dict[bool, Space] = {}
