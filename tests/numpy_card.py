@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from denslice.search.gpu import layout
 from denslice.search.gpu.layout import (
     BINS,
     BOUNDS,
@@ -22,7 +23,6 @@ from denslice.search.gpu.layout import (
     EXTRA,
     LARGEST_SCORE,
     QUERY,
-    RANKED,
     SECTIONS,
     TILE,
 )
@@ -60,6 +60,9 @@ class NumpyDevice:
 
     def get(self, handle: np.ndarray) -> np.ndarray:
         return handle.copy()
+
+    def copy_in(self, handle: np.ndarray, array: np.ndarray) -> None:
+        handle[:] = array
 
     def copy_back(self, to: np.ndarray, handle: np.ndarray) -> None:
         to[:] = handle
@@ -137,20 +140,18 @@ def arranged(rows: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarr
 # --- a search
 
 
-def begin(grid, asked, keys, weights, vectors, queries, to_keys, to_weights, to_vectors, table, bins, vocab, width):
-    for q, query in enumerate(asked.view(QUERY)[: grid[1]]):
-        queries.view(np.uint8)[q * QUERY.itemsize : (q + 1) * QUERY.itemsize] = query.reshape(1).view(np.uint8)
+def begin(grid, queries, keys, weights, table, bins, vocab):
+    keys, weights = keys.view(np.uint32), weights.view(np.float32)
+    for q, query in enumerate(records(queries, grid[1])):
         mine = slice(query["first_key"], query["first_key"] + query["keys"])
-        to_keys[mine], to_weights[mine] = keys[mine], weights[mine]
         assert not table[q * vocab : (q + 1) * vocab].any()  # the search before cleaned up
         table[q * vocab + keys[mine].astype(np.int64)] = weights[mine]
-        to_vectors[q * width : (q + 1) * width] = vectors[q * width : (q + 1) * width]
         bins[q * 2 * BINS : (q + 1) * 2 * BINS] = 0
 
 
 def dense(together: int):
     def kernel(grid, tiles, queries, vectors, scores, tile_rows, places, width):
-        queries = records(queries, together * grid[1])
+        queries, vectors = records(queries, together * grid[1]), vectors.view(np.float32)
         for q in range(together * grid[1]):
             for at, tile in enumerate(tiles.view(TILE)):
                 rows = at_address(tile["dense"], tile["count"] * width, np.float16).reshape(-1, width)
@@ -174,6 +175,7 @@ def scale(grid, queries, count):
 
 
 def score(grid, tiles, queries, keys, weights, extra, allowed, scores, maxima, bins, tile_rows, places):
+    keys, weights = keys.view(np.uint32), weights.view(np.float32)
     for q, query in enumerate(records(queries, grid[0])):
         for at, tile in enumerate(tiles.view(TILE)):
             sums = np.zeros(tile_rows, np.uint64)
@@ -243,11 +245,13 @@ def rescore(
     grid, tiles, queries, keys, vectors, table, extra, candidates, finalists, lexical, dense, bins,
     room, tile_rows, places, vocab, width, again,
 ):  # fmt: skip
+    vectors = vectors.view(np.float32)
     for q, query in enumerate(records(queries, grid[1])):
         least = unordered(query["least"]) if again else np.float32(0)
+        few = query["candidates"] <= layout.FEW
         for key in candidates[q * room :][: min(room, query["candidates"])].tolist():
             row, bound = ~key & 0xFFFFFFFF, bound_of(query, key >> 32)
-            first = key >> 32 >= query["first_edge"] or query["flags"] & (EVERY_CANDIDATE | BOUNDS)
+            first = few or key >> 32 >= query["first_edge"] or query["flags"] & (EVERY_CANDIDATE | BOUNDS)
             chosen = (not first and bound >= least - np.float32(1e-5) * abs(least)) if again else first
             if key < query["cut"] or not chosen:
                 continue
@@ -282,11 +286,12 @@ def order(
     grid, tiles, queries, keys, table, finalists, lexical, dense, bins, positions, to_lexical, to_dense,
     room, results, tile_rows, vocab,
 ):  # fmt: skip
-    positions, to_lexical, to_dense = positions.view(np.uint32), to_lexical.view(np.float32), to_dense.view(np.float32)
+    keys, positions = keys.view(np.uint32), positions.view(np.uint32)
+    to_lexical, to_dense = to_lexical.view(np.float32), to_dense.view(np.float32)
     for q, query in enumerate(records(queries, grid[1])):
         mine = keys[query["first_key"] :][: query["keys"]].astype(np.int64)
         table[q * vocab + mine] = 0
-        if query["finalists"] > RANKED:
+        if query["finalists"] > layout.RANKED:
             continue
         edge = bin_reaching(bins[q * 2 * BINS + BINS :][:BINS], query["k"])
         found = finalists[q * room :][: query["finalists"]]

@@ -47,8 +47,9 @@ def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr("denslice.index.Manifest", partial(Manifest, block=64))
     monkeypatch.setattr("denslice.build.BATCH", 100)
     monkeypatch.setattr("denslice.build.SEGMENT_DOCS", 300)
-    monkeypatch.setattr(layout, "TILE_ROWS", 16)
-    monkeypatch.setattr(layout, "SHORT", 0)
+    small = {"TILE_ROWS": 16, "SHORT": 0, "UNITS": 16, "FEW": 100, "NEAR": 256}
+    for name, value in small.items():
+        monkeypatch.setattr(layout, name, value)
     yield
 
 
@@ -167,10 +168,8 @@ def test_more_ties_than_a_card_returns_are_ordered_by_id(
     expected = pairs(index.search_vectors(np.ones((1, 2)), k=k))
     assert expected[0][0] == "d1"
     assert pairs(card.search_vectors(np.ones((1, 2)), k=k)) == expected
-    if isinstance(card._view.cards.devices[0], NumpyDevice):
-        monkeypatch.setattr("numpy_card.RANKED", 500)
-        monkeypatch.setattr("denslice.search.gpu.card.RANKED", 500)
-        assert pairs(card.search_vectors(np.ones((1, 2)), k=k)) == expected
+    monkeypatch.setattr(layout, "RANKED", 500)
+    assert pairs(on_card(index, device()).search_vectors(np.ones((1, 2)), k=k)) == expected
 
 
 def test_filters_hold_before_the_best_are_taken(tmp_path: Path, device: Callable[[], Device]) -> None:

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from denslice.search.gpu import layout
-from denslice.search.gpu.device import KEY_TABLES, Device, Handle
-from denslice.search.gpu.layout import BOUNDS, CHUNK, EVERY_CANDIDATE, EXTRA, QUERY, RANKED, TILE
+from denslice.search.gpu.device import Device, Handle
+from denslice.search.gpu.layout import BOUNDS, CHUNK, EVERY_CANDIDATE, EXTRA, QUERY, TILE
 from denslice.search.gpu.memory import Held
 from denslice.search.gpu.plan import Plan
 from denslice.vectors import Floats, Ints
@@ -22,7 +22,7 @@ TOGETHER = 64  # queries a launch takes, where memory allows
 ROOM = 1 << 17  # candidates a query of several may have; one that has more is searched again by itself
 KEYS = 1 << 10  # of all queries of a launch, to begin with
 GRAPHS = 32  # recordings kept
-ROWS_A_THREAD = 32  # of a tile
+ROWS_A_THREAD = 16  # of a tile
 NO_DENSE: Floats = np.zeros(0, dtype=np.float32)
 
 
@@ -48,7 +48,7 @@ class Card:
         self.segment_tiles = [one.tiles for _, one in held]
         self.places = len(self.tiles) * self.tile_rows
         self.threads = min(1024, max(256, self.tile_rows // ROWS_A_THREAD))
-        self.shared = self.tile_rows * 4 + self.threads * KEY_TABLES
+        self.shared = self.tile_rows * 4 + layout.UNITS * 16
         self.lock = Lock()
         self._spaces: dict[bool, Space] = {}
         self._keep = [one.arrays for _, one in held]
@@ -129,13 +129,7 @@ class Space:
         self.keys_each, self.results = keys_each, results
         self.queries = min(queries, max(1, int(0.8 * self.device.free_bytes()) // self._bytes_each()))
         n, device = self.queries, card.device
-        self.host_records = device.pinned(n * QUERY.itemsize, np.uint8)
-        self.host_keys = device.pinned(n * keys_each, np.uint32)
-        self.host_weights = device.pinned(n * keys_each, np.float32)
-        self.host_vectors = device.pinned(n * max(1, card.width), np.float32)
-        self.asked = self.host_records.view(QUERY)
-        self.keys, self.weights = device.empty(n * keys_each, np.uint32), device.empty(n * keys_each, np.float32)
-        self.vectors = device.empty(n * max(1, card.width), np.float32)
+        self._make_exchange(n)
         self.table = device.zeros(n * card.vocab, np.float32)
         self.bins = device.empty(n * 2 * layout.BINS, np.uint32)
         self.scores = device.empty(n * card.places, np.uint32)
@@ -143,25 +137,35 @@ class Space:
         self.maxima = device.empty(n * (card.places // CHUNK), np.uint32)
         self.candidates, self.finalists = (device.empty(n * self.room, np.uint64) for _ in range(2))
         self.lexical, self.dense = (device.empty(n * self.room, np.float32) for _ in range(2))
-        self._make_answers()
         self._recorded: dict[Any, tuple[Callable[[], None], Handle | None]] = {}  # the mask is kept from being freed
+
+    def _make_exchange(self, n: int) -> None:
+        """One piece of memory for all that goes to the card and back: one copy each way. Records go both ways."""
+        sizes = {"vectors": 4 * n * self.card.width, "keys": 4 * n * self.keys_each, "weights": 4 * n * self.keys_each}
+        sizes |= {"records": n * QUERY.itemsize} | dict.fromkeys(
+            ("positions", "lexical", "dense"), 4 * n * self.results
+        )
+        ends = np.cumsum(list(sizes.values())).tolist()
+        cuts = {name: slice(end - size, end) for (name, size), end in zip(sizes.items(), ends, strict=True)}
+        memory = self.device.empty(ends[-1], np.uint8)
+        self.on_card = {name: memory[cut] for name, cut in cuts.items()}
+        first_back = cuts["records"].start
+        self.inward, self.outward = memory[: cuts["records"].stop], memory[first_back:]
+        self.sent = self.device.pinned(cuts["records"].stop, np.uint8)
+        self.back = self.device.pinned(ends[-1] - first_back, np.uint8)
+        self.asked = self.sent[cuts["records"]].view(QUERY)
+        self.host_vectors, self.host_weights = (
+            self.sent[cuts[name]].view(np.float32) for name in ("vectors", "weights")
+        )
+        self.host_keys = self.sent[cuts["keys"]].view(np.uint32)
+        came = {name: self.back[cut.start - first_back : cut.stop - first_back] for name, cut in cuts.items()}
+        self.records = came["records"].view(QUERY)
+        types = {"positions": np.uint32, "lexical": np.float32, "dense": np.float32}
+        self.came = [came[name].view(kind).reshape(n, self.results) for name, kind in types.items()]
 
     def _bytes_each(self) -> int:
         card = self.card
         return card.places * (8 if card.width else 4) + self.room * 24 + card.vocab * 4 + self.keys_each * 8 + (1 << 16)
-
-    def _make_answers(self) -> None:
-        """One piece of memory for all that goes back: records, positions, both scores."""
-        n, size = self.queries, 4 * self.queries * self.results
-        head = n * QUERY.itemsize
-        self.answers = self.device.empty(head + 3 * size, np.uint8)
-        self.back = self.device.pinned(head + 3 * size, np.uint8)
-        self.records = self.back[:head].view(QUERY)
-        cuts = [slice(head + i * size, head + (i + 1) * size) for i in range(3)]
-        self.to = [self.answers[cut] for cut in cuts]
-        types = (np.uint32, np.float32, np.float32)
-        shape = (n, self.results)
-        self.came = [self.back[cut].view(kind).reshape(shape) for cut, kind in zip(cuts, types, strict=True)]
 
     def write(self, plans: Sequence[Plan]) -> None:
         """Puts queries where the card will read them."""
@@ -183,6 +187,8 @@ class Space:
             if len(self._recorded) >= GRAPHS:
                 self._recorded.clear()
             launches = partial(self._launch, count, flags, cut, allowed, rescoring)
+            launches()  # a kernel that runs for the first time is loaded, which cannot be recorded
+            self.device.wait()
             self._recorded[which] = self.device.recorded(launches), allowed
         self._recorded[which][0]()
         self.device.wait()
@@ -190,13 +196,12 @@ class Space:
     def _launch(self, n: int, flags: int, cut: bool, allowed: Handle | None, rescoring: bool) -> None:
         card, device, launch = self.card, self.device, self.device.launch
         tiles, rows, places = card._tiles, card.tile_rows, card.places
-        queries = self.answers
-        asked = (self.host_records, self.host_keys, self.host_weights, self.host_vectors)
-        ours = (queries, self.keys, self.weights, self.vectors, self.table, self.bins)
-        launch("begin", (8, n), 256, (*asked, *ours, card.vocab, card.width), 0)
+        vectors, keys, weights, queries, *to = self.on_card.values()
+        device.copy_in(self.inward, self.sent)
+        launch("begin", (4, n), 256, (queries, keys, weights, self.table, self.bins, card.vocab), 0)
         if flags & EXTRA:
             self._launch_dense(n)
-        given: tuple[Any, ...] = (tiles, queries, self.keys, self.weights, self.extra, allowed)
+        given: tuple[Any, ...] = (tiles, queries, keys, weights, self.extra, allowed)
         given += (self.scores, self.maxima, self.bins, rows, places)
         launch("score", (n, len(card.tiles)), card.threads, given, card.shared)
         groups = min(2 * device.processors, -(-places // (CHUNK * 256)))
@@ -207,23 +212,23 @@ class Space:
         for again in (0, 1) if rescoring else ():
             if again and flags & (EVERY_CANDIDATE | BOUNDS):
                 continue
-            given = (tiles, queries, self.keys, self.vectors, self.table, self.extra, self.candidates, self.finalists)
+            given = (tiles, queries, keys, vectors, self.table, self.extra, self.candidates, self.finalists)
             given += (self.lexical, self.dense, self.bins, self.room, rows, places, card.vocab, card.width, again)
             launch("rescore", (max(16, 4 * device.processors // n), n), 256, given, 0)
-        given = (tiles, queries, self.keys, self.table, self.finalists, self.lexical, self.dense, self.bins)
-        given += (*self.to, self.room, self.results, rows, card.vocab)
+        given = (tiles, queries, keys, self.table, self.finalists, self.lexical, self.dense, self.bins)
+        given += (*to, self.room, self.results, rows, card.vocab)
         launch("order", (max(4, device.processors // n), n), 256, given, 0)
-        device.copy_back(self.back, self.answers)
+        device.copy_back(self.back, self.outward)
 
     def _launch_dense(self, n: int) -> None:
-        card = self.card
+        card, (vectors, _, _, queries, *_) = self.card, self.on_card.values()
         groups, record = -(-card.places // (CHUNK * 8)), QUERY.itemsize
         for name, first, count in (("dense_four", 0, n // 4), ("dense_one", n // 4 * 4, n % 4)):
             if count:
-                given = (card._tiles, self.answers[first * record :], self.vectors[first * card.width :])
+                given = (card._tiles, queries[first * record :], vectors[4 * first * card.width :])
                 given += (self.extra[first * card.places :], card.tile_rows, card.places, card.width)
                 self.device.launch(name, (groups, count), 256, given, 0)
-        self.device.launch("scale", (1, 1), 64, (self.answers, n), 0)
+        self.device.launch("scale", (1, 1), 64, (queries, n), 0)
 
     def answer(self, at: int) -> Answer | None:
         """What came back for a query; None where it had more candidates than there was room for."""
@@ -233,7 +238,7 @@ class Space:
             return None
         returned, finalists = int(record["returned"]), int(record["finalists"])
         has_dense = flags & (EXTRA | layout.DENSE_OF_CANDIDATES)
-        if finalists > RANKED or returned > self.results:
+        if finalists > layout.RANKED or returned > self.results:
             return self._unordered(at, finalists, bool(has_dense))
         positions, lexical, dense = (part[at, :returned] for part in self.came)
         return Answer(positions.astype(np.int64), lexical.copy(), dense.copy() if has_dense else NO_DENSE)

@@ -11,12 +11,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from denslice.errors import InputError, MissingExtraError
-from denslice.search.gpu.layout import BINS, CHUNK, SECTIONS, dense_shape
+from denslice.search.gpu import layout
 from denslice.store.files import Array
 
 PIECE = 1 << 26  # bytes copied to the card at a time, through memory of the host that the card can reach
-MOST_WARPS = 32  # of a group that shares a tile
-KEY_TABLES = 16  # bytes of shared memory a thread's key takes besides the tile
+NUMBERS = ("SECTIONS", "CHUNK", "BINS", "UNITS", "KEYS_EACH", "AHEAD", "FEW", "NEAR", "RANKED")  # of layout
 
 Handle = Any  # an array on the card
 
@@ -51,6 +50,10 @@ class Device(Protocol):
 
     def get(self, handle: Handle) -> Array:
         """A copy on the host."""
+        ...
+
+    def copy_in(self, handle: Handle, array: Array) -> None:
+        """Copies from pinned memory, in turn with the kernels."""
         ...
 
     def copy_back(self, to: Array, handle: Handle) -> None:
@@ -175,10 +178,17 @@ class CudaDevice:
         array: Array = handle.get(stream=self._stream)
         return array
 
+    def copy_in(self, handle: Handle, array: Array) -> None:
+        """Copies from pinned memory, in turn with the kernels."""
+        self._copy(handle.data.ptr, array.ctypes.data, array.nbytes, "memcpyHostToDevice")
+
     def copy_back(self, to: Array, handle: Handle) -> None:
         """Copies to pinned memory, in turn with the kernels."""
+        self._copy(to.ctypes.data, handle.data.ptr, to.nbytes, "memcpyDeviceToHost")
+
+    def _copy(self, to: int, source: int, size: int, kind: str) -> None:
         runtime = self._cupy.cuda.runtime
-        runtime.memcpyAsync(to.ctypes.data, handle.data.ptr, to.nbytes, runtime.memcpyDeviceToHost, self._stream.ptr)
+        runtime.memcpyAsync(to, source, size, getattr(runtime, kind), self._stream.ptr)
 
     def address(self, handle: Handle | None) -> int:
         """Where an array begins, 0 for none."""
@@ -192,9 +202,9 @@ class CudaDevice:
 
     def compile(self, threads: int, resident: int, dimensions: int) -> None:
         """Makes the kernels ready; CuPy keeps what it compiled on disk for the next process."""
-        _, lanes, steps = dense_shape(dimensions or 8)
-        given = {"SECTIONS": SECTIONS, "CHUNK": CHUNK, "BINS": BINS, "THREADS": threads, "RESIDENT": resident}
-        given |= {"DENSE_LANES": lanes, "DENSE_STEPS": steps}
+        _, lanes, steps = layout.dense_shape(dimensions or 8)
+        given = {name: getattr(layout, name) for name in NUMBERS}
+        given |= {"THREADS": threads, "RESIDENT": resident, "DENSE_LANES": lanes, "DENSE_STEPS": steps}
         source = files("denslice.search.gpu").joinpath("kernels.cu").read_text(encoding="utf-8")
         options = ("--std=c++14", *(f"-D{name}={value}" for name, value in given.items()))
         module = self._cupy.RawModule(code=source, options=options)
@@ -242,9 +252,7 @@ class _Using:
 
 
 def _argument(value: Any) -> Any:
-    """What a kernel takes for it: an address for none and for pinned memory, 32 bits for a count."""
+    """What a kernel takes for it: an address of nothing for none, 32 bits for a count."""
     if value is None:
         return np.uint64(0)
-    if isinstance(value, int):
-        return np.uint32(value)
-    return np.uint64(value.ctypes.data) if isinstance(value, np.ndarray) else value
+    return np.uint32(value) if isinstance(value, int) else value

@@ -1,8 +1,8 @@
 // Search on a GPU: posting lists to scores, scores to candidates, candidates to a ranking. docs/gpu.md draws it.
 //
 // A tile is some thousand documents whose scores fit the shared memory of a few warps. Scores of stage one are the
-// same whole numbers as on the CPU (search/cpu.py), so both routes choose the same documents. Python gives SECTIONS,
-// CHUNK, BINS, THREADS, RESIDENT, DENSE_LANES and DENSE_STEPS, and the same structs as numpy types (layout.py).
+// same whole numbers as on the CPU (search/cpu.py), so both routes choose the same documents. layout.py has the numbers
+// that are not defined here, and the structs as numpy types.
 
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -13,7 +13,6 @@ typedef unsigned long long u64;
 #define LEVELS 255.0
 #define LARGEST_SCORE 2147483647u
 #define SIEVE 32768  // bits: a row's key that is not in it is not in the query
-#define RANKED 32768 // finalists the card puts in order; more go to the host as they are
 
 #define EVERY_CANDIDATE 1u  // flags of a query: all candidates are scored exactly, and
 #define DENSE_OF_CANDIDATES 2u // their dense scores are computed then
@@ -223,23 +222,14 @@ extern "C" __global__ void arrange(const u32 *order, const u32 *list_starts, con
 
 // --- a search begins
 
-// Copies the queries from the host's memory, spreads their weights over a table of the vocabulary, and clears counts.
-extern "C" __global__ void begin(const Query *from, const u32 *from_keys, const float *from_weights,
-                                 const float *from_vectors, Query *queries, u32 *keys, float *weights, float *vectors,
-                                 float *table, u32 *bins, u32 vocab, u32 width) {
+// Spreads the queries' weights over a table of the vocabulary, and clears counts.
+extern "C" __global__ void begin(const Query *queries, const u32 *keys, const float *weights, float *table, u32 *bins,
+                                 u32 vocab) {
     u32 q = blockIdx.y, at = blockIdx.x * blockDim.x + threadIdx.x, step = gridDim.x * blockDim.x;
-    u32 first = from[q].first_key, count = from[q].keys;
-    const u32 *words = (const u32 *)(from + q);
-    for (u32 i = at; i < sizeof(Query) / 4; i += step) ((u32 *)(queries + q))[i] = words[i];
-    for (u32 i = at; i < count; i += step) {
-        u32 key = from_keys[first + i];
-        float weight = from_weights[first + i];
-        keys[first + i] = key;
-        weights[first + i] = weight;
-        table[(u64)q * vocab + key] = weight;
-    }
-    for (u32 i = at; i < width; i += step) vectors[q * width + i] = from_vectors[q * width + i];
+    const Query &query = queries[q];
     for (u32 i = at; i < 2 * BINS; i += step) bins[q * 2 * BINS + i] = 0;
+    for (u32 i = at; i < query.keys; i += step)
+        table[(u64)q * vocab + keys[query.first_key + i]] = weights[query.first_key + i];
 }
 
 // --- dense scores of every document
@@ -258,7 +248,7 @@ __device__ __forceinline__ float dot8(uint4 group, const float *query, float tot
 template <int N>
 __device__ __forceinline__ void dense_rows(const Tile *tiles, Query *queries, const float *vectors, float *scores,
                                            u32 tile_rows, u32 card_rows, u32 width) {
-    const int ROWS = 32 / DENSE_LANES, AHEAD = DENSE_STEPS * N <= 4 ? 4 : 2;
+    const int ROWS = 32 / DENSE_LANES, ROUNDS = DENSE_STEPS * N <= 4 ? 4 : 2;
     u32 lane = threadIdx.x & 31, part = lane % DENSE_LANES, in_warp = lane / DENSE_LANES, q = blockIdx.y * N;
     float query[N][DENSE_STEPS * 8], lowest[N], highest[N];
 #pragma unroll
@@ -278,10 +268,10 @@ __device__ __forceinline__ void dense_rows(const Tile *tiles, Query *queries, co
         u32 first = w * CHUNK;
         const Tile &tile = tiles[first / tile_rows];
         u32 base = first % tile_rows, count = tile.count;
-        for (u32 r = 0; r < CHUNK && base + r < count; r += ROWS * AHEAD) {
-            uint4 data[AHEAD][DENSE_STEPS];
+        for (u32 r = 0; r < CHUNK && base + r < count; r += ROWS * ROUNDS) {
+            uint4 data[ROUNDS][DENSE_STEPS];
 #pragma unroll
-            for (int a = 0; a < AHEAD; a++)
+            for (int a = 0; a < ROUNDS; a++)
 #pragma unroll
                 for (int i = 0; i < DENSE_STEPS; i++) {
                     u32 row = base + r + a * ROWS + in_warp, group = i * DENSE_LANES + part;
@@ -289,7 +279,7 @@ __device__ __forceinline__ void dense_rows(const Tile *tiles, Query *queries, co
                     if (row < count && group < groups) data[a][i] = __ldcs(tile.dense + (u64)row * groups + group);
                 }
 #pragma unroll
-            for (int a = 0; a < AHEAD; a++) {
+            for (int a = 0; a < ROUNDS; a++) {
                 u32 row = r + a * ROWS + in_warp;
 #pragma unroll
                 for (int n = 0; n < N; n++) {
@@ -373,6 +363,36 @@ __device__ __forceinline__ void add_group(u32 *sums, uint4 rows, uint2 values, u
     add_posting(sums, rows.w >> 16, step * (values.y >> 24));
 }
 
+// The warps take units in turn, AHEAD of them loaded before the first is added.
+__device__ __forceinline__ void add_units(u32 *sums, const uint4 *units, u32 count, const Tile &tile, u32 lane, u32 warp) {
+    const u32 WARPS = THREADS / 32;
+    const uint4 *all_rows = tile.rows + lane;
+    const uint2 *all_values = tile.values + lane;
+    uint4 rows[AHEAD];
+    uint2 values[AHEAD];
+    u32 steps[AHEAD]; // 0 where this thread has nothing to add
+    auto fetch = [&](int slot, u32 at) {
+        steps[slot] = 0;
+        if (at < count) {
+            uint4 unit = units[at];
+            if (lane < unit.y) {
+                rows[slot] = __ldcs(all_rows + unit.x);
+                values[slot] = __ldcs(all_values + unit.x);
+                steps[slot] = unit.z;
+            }
+        }
+    };
+#pragma unroll
+    for (int slot = 0; slot < AHEAD; slot++) fetch(slot, warp + slot * WARPS);
+    for (u32 at = warp; at < count; at += AHEAD * WARPS) {
+#pragma unroll
+        for (int slot = 0; slot < AHEAD; slot++) {
+            if (steps[slot]) add_group(sums, rows[slot], values[slot], steps[slot]);
+            fetch(slot, at + (slot + AHEAD) * WARPS);
+        }
+    }
+}
+
 // Scores of a tile's documents: lists are cut into units of 32 groups, which the warps take in turn, so that a list
 // that half the documents are in keeps all warps busy. Keeps the largest score of each 128 documents, and counts
 // these: k of them above a score mean k documents above it.
@@ -380,8 +400,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     score(const Tile *tiles, const Query *queries, const u32 *keys, const float *weights, const float *extra,
           const u32 *allowed, u32 *scores, u32 *maxima, u32 *bins, u32 tile_rows, u32 card_rows) {
     extern __shared__ uint4 shared[];
-    u32 *sums = (u32 *)shared, *ends = sums + tile_rows, *starts = ends + THREADS, *groups = starts + THREADS,
-        *steps = groups + THREADS;
+    u32 *sums = (u32 *)shared;
+    uint4 *units = shared + tile_rows / 4; // UNITS: first group, groups, step
     __shared__ u32 totals[32];
     const u32 WARPS = THREADS / 32, lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     const u32 q = blockIdx.x, first = blockIdx.y * tile_rows;
@@ -389,48 +409,35 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     const Query &query = queries[q];
     const double unit = query.unit;
     for (u32 i = threadIdx.x; i < tile_rows / 4; i += THREADS) shared[i] = make_uint4(0, 0, 0, 0);
-    for (u32 from = 0; from < query.strong; from += THREADS) {
-        u32 units = 0;
-        uint4 entry;
-        if (from + threadIdx.x < query.strong && find_list(tile, keys[query.first_key + from + threadIdx.x], entry)) {
-            u32 low = tile.section & 2 ? entry.z : entry.y, above = tile.section & 1 ? low >> 16 : low & 0xffff;
-            u32 below = tile.section == 0 ? 0 : tile.section == 2 ? entry.y >> 16 : (low & 0xffff);
-            float maximum = half_bits((u16)entry.w);
-            starts[threadIdx.x] = entry.x + below;
-            groups[threadIdx.x] = above - below;
-            steps[threadIdx.x] = (u32)ceil(
-                (double)weights[query.first_key + from + threadIdx.x] * (double)maximum * unit / LEVELS);
-            units = (above - below + 31) >> 5;
-        }
-        ends[threadIdx.x] = block_scan(units, totals);
-        __syncthreads();
-        u32 total = ends[THREADS - 1];
-        uint4 rows;
-        uint2 values;
-        u32 step = 0;
-        auto fetch = [&](u32 unit) { // step is 0 where this thread has no group
-            u32 last = lane * 32 + 31 < THREADS ? ends[lane * 32 + 31] : ALL;
-            u32 block = __popc(__ballot_sync(ALL, last <= unit)) * 32;
-            u32 key = block + __popc(__ballot_sync(ALL, ends[block + lane] <= unit));
-            u32 group = (unit - (key ? ends[key - 1] : 0)) * 32 + lane;
-            step = 0;
-            if (group < groups[key]) {
-                step = steps[key];
-                rows = __ldcs(tile.rows + starts[key] + group);
-                values = __ldcs(tile.values + starts[key] + group);
+    for (u32 from = 0; from < query.strong; from += THREADS * KEYS_EACH) {
+        u32 start[KEYS_EACH], groups[KEYS_EACH], step[KEYS_EACH], mine = 0;
+#pragma unroll
+        for (int i = 0; i < KEYS_EACH; i++) {
+            u32 at = from + i * THREADS + threadIdx.x;
+            uint4 entry;
+            groups[i] = 0;
+            if (at < query.strong && find_list(tile, keys[query.first_key + at], entry)) {
+                u32 pair = tile.section & 2 ? entry.z : entry.y, above = tile.section & 1 ? pair >> 16 : pair & 0xffff;
+                u32 below = tile.section == 0 ? 0 : tile.section == 2 ? entry.y >> 16 : (pair & 0xffff);
+                start[i] = entry.x + below;
+                groups[i] = above - below;
+                double maximum = half_bits((u16)entry.w);
+                step[i] = (u32)ceil((double)weights[query.first_key + at] * maximum * unit / LEVELS);
             }
-        };
-        u32 at = warp;
-        if (at < total) fetch(at);
-        while (at < total) {
-            uint4 now_rows = rows;
-            uint2 now_values = values;
-            u32 now_step = step;
-            at += WARPS;
-            if (at < total) fetch(at);
-            if (now_step) add_group(sums, now_rows, now_values, now_step);
+            mine += (groups[i] + 31) >> 5;
         }
+        u32 end = block_scan(mine, totals), all = totals[WARPS - 1];
         __syncthreads();
+        for (u32 base = 0; base < all; base += UNITS) {
+            u32 to = end - mine;
+#pragma unroll
+            for (int i = 0; i < KEYS_EACH; i++)
+                for (u32 done = 0; done < groups[i]; done += 32, to++)
+                    if (to - base < UNITS) units[to - base] = make_uint4(start[i] + done, min(32u, groups[i] - done), step[i], 0);
+            __syncthreads();
+            add_units(sums, units, min((u32)UNITS, all - base), tile, lane, warp);
+            __syncthreads();
+        }
     }
     if (query.strong == 0) __syncthreads();
     for (u32 chunk = warp; chunk < tile_rows / CHUNK; chunk += WARPS) {
@@ -475,12 +482,22 @@ extern "C" __global__ void __launch_bounds__(256) collect(Query *queries, const 
     if (blockIdx.x == 0 && threadIdx.x == 0) query.first_edge = edge;
     for (u32 from = (blockIdx.x * blockDim.x + threadIdx.x) & ~31u; from < chunks; from += gridDim.x * blockDim.x) {
         u32 mine = from + lane < chunks ? maxima[(u64)q * chunks + from + lane] : 0;
-        for (u32 passing = __ballot_sync(ALL, mine > lowest); passing; passing &= passing - 1) {
-            u32 row = (from + __ffs(passing) - 1) * CHUNK + lane * 4;
-            uint4 four = *(const uint4 *)(scores + (u64)q * card_rows + row);
-            u32 score[4] = {four.x, four.y, four.z, four.w}, count = 0;
+        u32 passing = __ballot_sync(ALL, mine > lowest);
+        while (passing) { // up to four chunks at a time: their scores arrive together, their places are taken together
+            u32 rows[4], count = 0;
+            uint4 score[4];
 #pragma unroll
-            for (int i = 0; i < 4; i++) count += score[i] > lowest;
+            for (int c = 0; c < 4; c++) {
+                score[c] = make_uint4(0, 0, 0, 0);
+                if (passing) {
+                    rows[c] = (from + __ffs(passing) - 1) * CHUNK + lane * 4;
+                    score[c] = *(const uint4 *)(scores + (u64)q * card_rows + rows[c]);
+                    passing &= passing - 1;
+                }
+            }
+#pragma unroll
+            for (int c = 0; c < 4; c++)
+                count += (score[c].x > lowest) + (score[c].y > lowest) + (score[c].z > lowest) + (score[c].w > lowest);
             u32 before = count;
             for (int reach = 1; reach < 32; reach <<= 1) {
                 u32 other = __shfl_up_sync(ALL, before, reach);
@@ -489,12 +506,18 @@ extern "C" __global__ void __launch_bounds__(256) collect(Query *queries, const 
             u32 base = 0;
             if (lane == 31) base = atomicAdd(&query.candidates, before);
             u32 to = __shfl_sync(ALL, base, 31) + before - count;
+            auto take = [&](u32 value, u32 row) {
+                if (value <= lowest) return;
+                if (to < room) candidates[(u64)q * room + to] = (u64)value << 32 | (u32)~row;
+                to++;
+            };
 #pragma unroll
-            for (int i = 0; i < 4; i++)
-                if (score[i] > lowest) {
-                    if (to < room) candidates[(u64)q * room + to] = (u64)score[i] << 32 | (u32) ~(row + i);
-                    to++;
-                }
+            for (int c = 0; c < 4; c++) {
+                take(score[c].x, rows[c]);
+                take(score[c].y, rows[c] + 1);
+                take(score[c].z, rows[c] + 2);
+                take(score[c].w, rows[c] + 3);
+            }
         }
     }
 }
@@ -519,29 +542,42 @@ extern "C" __global__ void __launch_bounds__(1024) cut(Query *queries, const u64
         u32 digit = bin_reaching(counts, wanted, totals, found);
         wanted -= found[1];
         known = known << width | digit;
+        bool settled = counts[digit] == wanted || shift < 0; // all that begin so are among them
         __syncthreads();
+        if (settled) {
+            if (threadIdx.x == 0) query.cut = known << down;
+            return;
+        }
     }
-    if (threadIdx.x == 0) query.cut = known;
 }
 
 // --- stage two
 
 __device__ float exact_lexical(const Tile &tile, u32 row, const u32 *sieve, const float *table) { // for a whole warp
+    const int EACH = 8; // weights a thread has in flight
     u32 lane = threadIdx.x & 31, start = tile.row_starts[row];
     u32 end = (u32)min((u64)tile.row_starts[row + 1], tile.weights);
     double total = 0; // in the order of keys, as on the CPU
-    for (u32 from = start; from < end; from += 32) {
-        double product = 0;
-        if (from + lane < end) {
-            u32 key = tile.wide_keys ? ((const u32 *)tile.row_keys)[from + lane] : ((const u16 *)tile.row_keys)[from + lane];
-            u32 bit = key & (SIEVE - 1);
-            if (sieve[bit >> 5] >> (bit & 31) & 1) {
-                float weight = table[key];
-                if (weight > 0) product = (double)weight * (double)half_bits(tile.row_weights[from + lane]);
-            }
+    for (u32 from = start; from < end; from += 32 * EACH) {
+        u32 keys[EACH];
+        double products[EACH];
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            u32 at = from + i * 32 + lane;
+            keys[i] = ALL;
+            if (at < end) keys[i] = tile.wide_keys ? ((const u32 *)tile.row_keys)[at] : ((const u16 *)tile.row_keys)[at];
         }
-        for (u32 hits = __ballot_sync(ALL, product != 0); hits; hits &= hits - 1)
-            total += __shfl_sync(ALL, product, __ffs(hits) - 1);
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            u32 bit = keys[i] & (SIEVE - 1);
+            products[i] = 0;
+            if (keys[i] != ALL && sieve[bit >> 5] >> (bit & 31) & 1)
+                products[i] = (double)table[keys[i]] * (double)half_bits(tile.row_weights[from + i * 32 + lane]);
+        }
+#pragma unroll
+        for (int i = 0; i < EACH; i++)
+            for (u32 hits = __ballot_sync(ALL, products[i] != 0); hits; hits &= hits - 1)
+                total += __shfl_sync(ALL, products[i], __ffs(hits) - 1);
     }
     return (float)total;
 }
@@ -573,7 +609,7 @@ extern "C" __global__ void __launch_bounds__(256) rescore(const Tile *tiles, Que
     Query &query = queries[q];
     u32 all = min(query.candidates, room), each = (all + gridDim.x - 1) / gridDim.x, begin = blockIdx.x * each;
     u32 end = min(all, begin + each);
-    if (begin >= end) return;
+    if (begin >= end || (again && query.candidates <= FEW)) return;
     for (u32 i = threadIdx.x; i < SIEVE / 32; i += blockDim.x) sieve[i] = 0;
     __syncthreads();
     for (u32 i = threadIdx.x; i < query.keys; i += blockDim.x) {
@@ -591,7 +627,7 @@ extern "C" __global__ void __launch_bounds__(256) rescore(const Tile *tiles, Que
         u32 at = from + threadIdx.x;
         if (at < end && candidates[(u64)q * room + at] >= query.cut) {
             u32 score = (u32)(candidates[(u64)q * room + at] >> 32);
-            bool first = score >= query.first_edge || query.flags & (EVERY_CANDIDATE | BOUNDS);
+            bool first = score >= query.first_edge || all <= FEW || query.flags & (EVERY_CANDIDATE | BOUNDS);
             if (again ? !first && bound_of(query, score) >= least : first) held[atomicAdd(&count, 1)] = at;
         }
         __syncthreads();
@@ -624,7 +660,8 @@ extern "C" __global__ void __launch_bounds__(256) rescore(const Tile *tiles, Que
 extern "C" __global__ void __launch_bounds__(256) order(const Tile *tiles, Query *queries, const u32 *keys, float *table, const u64 *finalists,
                                  const float *lexical, const float *dense, const u32 *bins, u32 *to_positions,
                                  float *to_lexical, float *to_dense, u32 room, u32 results, u32 tile_rows, u32 vocab) {
-    __shared__ u32 totals[32], found[2];
+    __shared__ u32 totals[32], found[2], passing;
+    __shared__ u64 near[NEAR];
     u32 q = blockIdx.y, lane = threadIdx.x & 31;
     Query &query = queries[q];
     const u64 *mine = finalists + (u64)q * room;
@@ -633,13 +670,24 @@ extern "C" __global__ void __launch_bounds__(256) order(const Tile *tiles, Query
     u32 count = query.finalists;
     if (count > RANKED) return;
     u32 edge = bin_reaching(bins + q * 2 * BINS + BINS, query.k, totals, found);
-    u32 warps = gridDim.x * (blockDim.x >> 5);
+    if (threadIdx.x == 0) passing = 0;
+    __syncthreads();
+    for (u32 at = threadIdx.x; at < count; at += blockDim.x) // those that can be among the k best, in any order
+        if (bin_of(scaled(query, unordered((u32)(mine[at] >> 32)))) >= edge) {
+            u32 to = atomicAdd(&passing, 1);
+            if (to < NEAR) near[to] = mine[at];
+        }
+    __syncthreads();
+    bool fits = passing <= NEAR;
+    const u64 *others = fits ? near : mine;
+    u32 rivals = fits ? passing : count, warps = gridDim.x * (blockDim.x >> 5);
     for (u32 at = blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5); at < count; at += warps) {
         u64 key = mine[at];
         if (bin_of(scaled(query, unordered((u32)(key >> 32)))) < edge) continue;
         u32 higher = 0, before = 0;
-        for (u32 i = lane; i < count; i += 32) {
-            u64 other = mine[i];
+#pragma unroll 4
+        for (u32 i = lane; i < rivals; i += 32) {
+            u64 other = others[i];
             higher += other >> 32 > key >> 32;
             before += other > key;
         }

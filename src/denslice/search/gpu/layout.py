@@ -18,8 +18,13 @@ from denslice.store.segment import Postings, Rows
 
 SECTIONS = 4  # of a block, at most
 CHUNK = 128  # documents whose largest score is kept: what a warp looks at together
-BINS = 1 << 11
-RANKED = 1 << 15  # finalists a card puts in order
+BINS = 1 << 11  # of scores: 64 for each power of two
+UNITS = 1 << 10  # pieces of posting lists the warps of a tile have before them, 16 bytes of shared memory each
+KEYS_EACH = 2  # keys a thread looks up at once
+AHEAD = 2  # units a warp loads before it adds the first
+FEW = 1 << 12  # candidates that are all scored exactly at once; of more, the best first
+NEAR = 1 << 12  # finalists near the k-th score that fit shared memory
+RANKED = 1 << 15  # finalists a card puts in order; more go to the host as they are
 LARGEST_SCORE = 2**31 - 1  # of stage one, in units
 HIGHEST = 0xFFFFFFFF
 GROUP = 8  # postings a thread loads at once

@@ -12,7 +12,7 @@ import numpy as np
 from denslice.errors import InputError
 from denslice.search.gpu import layout, memory
 from denslice.search.gpu.card import NO_DENSE, Answer, Card
-from denslice.search.gpu.device import KEY_TABLES, MOST_WARPS, Device, Handle, cuda_devices
+from denslice.search.gpu.device import Device, Handle, cuda_devices
 from denslice.search.gpu.layout import EXTRA
 from denslice.search.gpu.memory import LEFT_OUT, Held
 from denslice.search.gpu.plan import Plan, plan
@@ -218,7 +218,7 @@ class Cards:
             sum(len(part) for part in parts)
             for parts in zip(*((s.postings.keys, s.postings.rows) for s in self.segments), strict=True)
         )
-        room = min(device.shared_bytes for device in self.devices) - MOST_WARPS * 32 * KEY_TABLES - 2048
+        room = min(device.shared_bytes for device in self.devices) - layout.UNITS * 16 - 2048
         return layout.rows_of_sections(self.segments[0].postings.block, lists, postings, room // 4)
 
 
