@@ -101,27 +101,32 @@ def at_address(address: int, count: int, dtype: Any) -> np.ndarray:
 # --- taking in a segment
 
 
-def measure(grid, order, starts, rows, maxima, blocks, entries, groups, lists, section_rows):
+def measure(grid, order, starts, rows, maxima, blocks, block_starts, entries, pieces, lists, section_rows):
     entries = entries.view(ENTRY)
-    for at in range(lists):
-        mine = rows[starts[order[at]] : starts[order[at] + 1]]
-        sizes = [np.sum(mine // section_rows == section) for section in range(SECTIONS)]
-        entries[at]["ends"] = np.cumsum([-(-int(size) // 8) for size in sizes])
-        entries[at]["maximum"], entries[at]["block"] = maxima[order[at]], blocks[order[at]]
-        groups[at] = entries[at]["ends"][-1]
+    for at, list_ in enumerate(order[:lists].tolist()):
+        mine = rows[starts[list_] : starts[list_ + 1]]
+        sizes = [int(np.sum(mine // section_rows == section)) for section in range(SECTIONS)]
+        entries[at]["groups"] = [-(-size // 8) for size in sizes]
+        entries[at]["maximum"], entries[at]["block"] = maxima[list_], blocks[list_]
+        pieces[pieces_of(block_starts, blocks[list_], list_)] = entries[at]["groups"]
 
 
-def arrange(grid, order, starts, rows, values, entries, before, to_rows, to_values, lists, section_rows):
+def arrange(grid, order, starts, rows, values, block_starts, entries, before, to_rows, to_values, lists, section_rows):
     entries = entries.view(ENTRY)
-    entries["start"] = before[:lists]
-    for at in range(lists):
-        mine = slice(starts[order[at]], starts[order[at] + 1])
-        for section in range(SECTIONS):
+    for at, list_ in enumerate(order[:lists].tolist()):
+        entries[at]["starts"] = before[pieces_of(block_starts, entries[at]["block"], list_)]
+        mine = slice(starts[list_], starts[list_ + 1])
+        for section, start in enumerate(entries[at]["starts"].tolist()):
             here = np.flatnonzero(rows[mine] // section_rows == section) + mine.start
             arranged_rows, arranged_values = arranged(rows[here] - section * section_rows, values[here])
-            first = 8 * (int(before[at]) + (int(entries[at]["ends"][section - 1]) if section else 0))
-            to_rows[first : first + len(arranged_rows)] = arranged_rows
-            to_values[first : first + len(arranged_rows)] = arranged_values
+            to_rows[8 * start :][: len(arranged_rows)] = arranged_rows
+            to_values[8 * start :][: len(arranged_rows)] = arranged_values
+
+
+def pieces_of(block_starts: np.ndarray, block: int, list_: int) -> list[int]:
+    """Where the sections of a list come among all: by block, then by section, then by key."""
+    first, end = int(block_starts[block]), int(block_starts[block + 1])
+    return [SECTIONS * first + section * (end - first) + list_ - first for section in range(SECTIONS)]
 
 
 def arranged(rows: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -196,7 +201,7 @@ def score(grid, tiles, queries, keys, weights, extra, allowed, scores, maxima, b
             largest = sums.reshape(-1, CHUNK).max(axis=1).astype(np.uint32)
             scores[here] = np.where(np.repeat(largest, CHUNK) > 0, sums, scores[here])
             maxima[(q * places + at * tile_rows) // CHUNK :][: len(largest)] = largest
-            np.add.at(bins, q * 2 * BINS + np.array([bin_of(int(m)) for m in largest if m], dtype=np.int64), 1)
+            np.add.at(bins, q * 2 * BINS + np.array([place_of(bin_of(int(m))) for m in largest if m], dtype=np.int64), 1)
 
 
 def find_list(tile: np.void, key: int) -> np.void | None:
@@ -209,9 +214,7 @@ def find_list(tile: np.void, key: int) -> np.void | None:
 
 
 def add_list(sums: np.ndarray, tile: np.void, entry: np.void, weight: float, unit: float) -> None:
-    section = tile["section"]
-    ends = [0, *entry["ends"].tolist()]
-    first, count = 8 * (int(entry["start"]) + ends[section]), 8 * (ends[section + 1] - ends[section])
+    first, count = (8 * int(entry[name][tile["section"]]) for name in ("starts", "groups"))
     rows = at_address(int(tile["rows"]) + 2 * first, count, np.uint16)
     values = at_address(int(tile["values"]) + first, count, np.uint8)
     maximum = float(np.array([entry["maximum"]]).view(np.float16)[0])
@@ -266,7 +269,7 @@ def rescore(
             total = np.float32(words + meaning)
             to = q * room + int(query["finalists"])
             finalists[to], lexical[to], dense[to] = ordered(total) << 32 | (~row & 0xFFFFFFFF), words, meaning
-            bins[q * 2 * BINS + BINS + bin_of(scaled(query, total))] += 1
+            bins[q * 2 * BINS + BINS + place_of(bin_of(scaled(query, total)))] += 1
             query["finalists"] += 1
             if not again:
                 query["least"] = min(query["least"], ordered(total))
@@ -329,12 +332,16 @@ def bin_of(score: int) -> int:
     return (shift << 6) + (score >> shift)
 
 
+def place_of(bin: Any) -> Any:
+    return bin * 65 & (BINS - 1)
+
+
 def edge_of(bin: int) -> int:
     return bin if bin < 128 else ((bin & 63) + 64) << ((bin >> 6) - 1)
 
 
 def bin_reaching(bins: np.ndarray, wanted: int) -> int:
-    reached = np.cumsum(bins[::-1])
+    reached = np.cumsum(bins[place_of(np.arange(BINS)[::-1])])
     return BINS - 1 - int(np.argmax(reached >= wanted)) if wanted and reached[-1] >= wanted else 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 from threading import Lock
 from typing import Any
 
@@ -26,7 +27,7 @@ ROWS_A_THREAD = 16  # of a tile
 NO_DENSE: Floats = np.zeros(0, dtype=np.float32)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Answer:
     """Positions and both scores: the k best, best first, equal ones by position, and what equals the k-th."""
 
@@ -97,10 +98,9 @@ class Card:
             together = plans[start : start + space.queries]
             space.write(together)
             space.run(len(together), together[0], allowed)
-            read = [space.answer(at) for at in range(len(together))]
             answers += [
                 self._search([plan], allowed)[0] if answer is None else answer
-                for plan, answer in zip(together, read, strict=True)
+                for plan, answer in zip(together, space.answers(len(together)), strict=True)
             ]
         return answers
 
@@ -169,13 +169,13 @@ class Space:
 
     def write(self, plans: Sequence[Plan]) -> None:
         """Puts queries where the card will read them."""
+        ends = list(accumulate(len(plan.keys) for plan in plans))
+        self.asked[: len(plans)] = [plan.record for plan in plans]
+        self.asked["first_key"][1 : len(plans)] = ends[:-1]
+        np.concatenate([plan.keys for plan in plans], out=self.host_keys[: ends[-1]])
+        np.concatenate([plan.weights for plan in plans], out=self.host_weights[: ends[-1]])
         width = self.card.width
         for at, plan in enumerate(plans):
-            first = at * self.keys_each
-            self.asked[at] = plan.record
-            self.asked[at]["first_key"] = first
-            self.host_keys[first : first + len(plan.keys)] = plan.keys
-            self.host_weights[first : first + len(plan.keys)] = plan.weights
             if plan.dense is not None and width:
                 self.host_vectors[at * width : at * width + len(plan.dense)] = plan.dense
 
@@ -225,23 +225,30 @@ class Space:
         groups, record = -(-card.places // (CHUNK * 8)), QUERY.itemsize
         for name, first, count in (("dense_four", 0, n // 4), ("dense_one", n // 4 * 4, n % 4)):
             if count:
-                given = (card._tiles, queries[first * record :], vectors[4 * first * card.width :])
+                given: tuple[Any, ...] = (card._tiles, queries[first * record :], vectors[4 * first * card.width :])
                 given += (self.extra[first * card.places :], card.tile_rows, card.places, card.width)
                 self.device.launch(name, (groups, count), 256, given, 0)
         self.device.launch("scale", (1, 1), 64, (queries, n), 0)
 
-    def answer(self, at: int) -> Answer | None:
-        """What came back for a query; None where it had more candidates than there was room for."""
-        record = self.records[at]
-        flags = int(record["flags"])
-        if record["candidates"] > self.room:
-            return None
-        returned, finalists = int(record["returned"]), int(record["finalists"])
-        has_dense = flags & (EXTRA | layout.DENSE_OF_CANDIDATES)
-        if finalists > layout.RANKED or returned > self.results:
-            return self._unordered(at, finalists, bool(has_dense))
-        positions, lexical, dense = (part[at, :returned] for part in self.came)
-        return Answer(positions.astype(np.int64), lexical.copy(), dense.copy() if has_dense else NO_DENSE)
+    def answers(self, count: int) -> list[Answer | None]:
+        """What came back for so many queries; None where one had more candidates than there was room for."""
+        records = self.records[:count]
+        longest = min(self.results, int(records["returned"].max()))
+        positions = self.came[0][:count, :longest].astype(np.int64)
+        lexical = self.came[1][:count, :longest].copy()
+        has_dense = bool(records["flags"][0] & (EXTRA | layout.DENSE_OF_CANDIDATES))  # they are all alike
+        dense = self.came[2][:count, :longest].copy() if has_dense else lexical[:, :0]
+        names = ("candidates", "finalists", "returned")
+        answers: list[Answer | None] = []
+        for at, (candidates, finalists, returned) in enumerate(zip(*(records[n].tolist() for n in names), strict=True)):
+            if candidates > self.room:
+                answers.append(None)
+            elif finalists > layout.RANKED or returned > self.results:
+                answers.append(self._unordered(at, finalists, has_dense))
+            else:
+                ours = slice(returned)
+                answers.append(Answer(positions[at, ours], lexical[at, ours], dense[at, ours]))
+        return answers
 
     def _unordered(self, at: int, count: int, has_dense: bool) -> Answer:
         """Every finalist as it lies on the card: too many ties, or too many in all, for the card to put in order."""

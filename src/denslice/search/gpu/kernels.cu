@@ -19,16 +19,17 @@ typedef unsigned long long u64;
 #define BOUNDS 4u // stage one alone: a candidate's bound is its score
 #define EXTRA 8u // every document has a dense score, added before selection
 
-struct Entry { // a posting list: where its groups of 8 postings begin, and end for each section of the block's rows
-    u32 start;
-    u16 ends[SECTIONS];
+struct Entry { // a posting list: where its groups of 8 postings begin in each section of the block's rows, and how many
+    u32 starts[SECTIONS];
+    u16 groups[SECTIONS];
     u16 maximum; // of the weights, the bits of a float16
     u16 block;
+    u32 unused;
 };
 
 struct Tile { // rows of one section of one block of a segment
     const u32 *key_starts; // (keys + 1), into the entries
-    const uint4 *entries;
+    const Entry *entries;
     const uint4 *rows;   // 8 postings' rows a group, counted from the tile's first
     const uint2 *values; // 8 postings' values a group
     const u32 *row_starts; // of the tile's rows; from here on the documents' own weights, where the card has them
@@ -77,6 +78,9 @@ __device__ __forceinline__ u32 bin_of(u32 score) { // 64 bins for each power of 
     int shift = max(0, 25 - __clz(score));
     return (shift << 6) + (score >> shift);
 }
+
+// Where a bin's count is kept. Scores crowd in a few bins: side by side, one part of the cache would have to count all.
+__device__ __forceinline__ u32 place_of(u32 bin) { return bin * 65 & (BINS - 1); }
 
 __device__ __forceinline__ u32 edge_of(u32 bin) { // the lowest score in a bin
     return bin < 128 ? bin : ((bin & 63) + 64) << ((bin >> 6) - 1);
@@ -127,11 +131,11 @@ __device__ __forceinline__ u32 block_scan(u32 value, u32 *totals) { // inclusive
 __device__ u32 bin_reaching(const u32 *bins, u32 wanted, u32 *totals, u32 *found) {
     u32 each = BINS / blockDim.x, top = BINS - 1 - threadIdx.x * each, here = 0;
     if (threadIdx.x == 0) found[0] = found[1] = 0;
-    for (u32 i = 0; i < each; i++) here += bins[top - i];
+    for (u32 i = 0; i < each; i++) here += bins[place_of(top - i)];
     u32 reached = block_scan(here, totals);
     if (wanted && reached - here < wanted && wanted <= reached) {
         u32 count = reached - here, bin = top;
-        while (count + bins[bin] < wanted) count += bins[bin--];
+        while (count + bins[place_of(bin)] < wanted) count += bins[place_of(bin--)];
         found[0] = bin;
         found[1] = count;
     }
@@ -143,14 +147,24 @@ __device__ u32 bin_reaching(const u32 *bins, u32 wanted, u32 *totals, u32 *found
 
 // --- taking in a segment
 
-// Groups of 8 postings up to the end of each section of a list, and the entry but for its start. A thread a list;
-// `order` has the lists by key. Rows must rise within a list.
+// Where a section of a list comes among all: a tile's pieces lie together, so that scoring it touches few pages.
+__device__ __forceinline__ u32 piece_of(const u32 *block_starts, u32 block, u32 list, u32 section) {
+    u32 first = block_starts[block], lists = block_starts[block + 1] - first;
+    return first * SECTIONS + section * lists + (list - first);
+}
+
+// Groups of 8 postings in each section of a list, and the entry but for its starts. A thread a list; `order` has the
+// lists by key. Rows must rise within a list.
 extern "C" __global__ void measure(const u32 *order, const u32 *list_starts, const u16 *rows, const u16 *maxima,
-                                   const u16 *blocks, Entry *entries, u32 *groups, u32 lists, u32 section_rows) {
+                                   const u16 *blocks, const u32 *block_starts, Entry *entries, u32 *pieces, u32 lists,
+                                   u32 section_rows) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at >= lists) return;
-    u32 list = order[at], low = list_starts[list], end = list_starts[list + 1], total = 0;
+    u32 list = order[at], low = list_starts[list], end = list_starts[list + 1];
     Entry entry;
+    entry.maximum = maxima[list];
+    entry.block = blocks[list];
+    entry.unused = 0;
     for (u32 section = 0; section < SECTIONS; section++) {
         u32 begin = low, high = end;
         while (low < high) {
@@ -158,31 +172,28 @@ extern "C" __global__ void measure(const u32 *order, const u32 *list_starts, con
             if (rows[middle] < (section + 1) * section_rows) low = middle + 1;
             else high = middle;
         }
-        total += (low - begin + 7) >> 3;
-        entry.ends[section] = (u16)total;
+        entry.starts[section] = 0;
+        entry.groups[section] = (u16)((low - begin + 7) >> 3);
+        pieces[piece_of(block_starts, entry.block, list, section)] = entry.groups[section];
     }
-    entry.start = 0;
-    entry.maximum = maxima[list];
-    entry.block = blocks[list];
     entries[at] = entry;
-    groups[at] = total;
 }
 
 // Puts each section's postings where 32 threads, 8 postings each, will meet different banks of shared memory as far
 // as they can: by their rank among those of the same bank, then by bank; the k-th 32 of these go to the k-th place of
 // 32 groups. What fills up the last group has value 0. A warp a list.
 extern "C" __global__ void arrange(const u32 *order, const u32 *list_starts, const u16 *rows, const u8 *values,
-                                   Entry *entries, const u32 *groups_before, u16 *to_rows, u8 *to_values, u32 lists,
-                                   u32 section_rows) {
+                                   const u32 *block_starts, Entry *entries, const u32 *before_pieces, u16 *to_rows,
+                                   u8 *to_values, u32 lists, u32 section_rows) {
     extern __shared__ u32 ranks[]; // per warp 2 · RANKS: banks that have so many, and postings before them
     const u32 RANKS = (section_rows + 31) / 32;
     u32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5, at = blockIdx.x * (blockDim.x >> 5) + warp;
     if (at >= lists) return;
     u32 *alive = ranks + warp * 2 * RANKS, *before = alive + RANKS;
-    u32 list = order[at], from = list_starts[list], start = groups_before[at];
-    if (lane == 0) entries[at].start = start;
+    u32 list = order[at], from = list_starts[list];
     for (u32 section = 0; section < SECTIONS; section++) {
-        u32 begin_group = section ? entries[at].ends[section - 1] : 0, end_group = entries[at].ends[section];
+        u32 start = before_pieces[piece_of(block_starts, entries[at].block, list, section)];
+        if (lane == 0) entries[at].starts[section] = start;
         u32 base = section * section_rows, end = from, mine = 0;
         for (u32 limit = list_starts[list + 1]; end < limit && rows[end] < base + section_rows; end++)
             mine += ((rows[end] - base) & 31) == lane;
@@ -196,8 +207,8 @@ extern "C" __global__ void arrange(const u32 *order, const u32 *list_starts, con
             sum += __popc(banks);
         }
         __syncwarp();
-        u32 count = end - from, groups = end_group - begin_group, rank = 0;
-        u64 out = ((u64)start + begin_group) * 8;
+        u32 count = end - from, groups = entries[at].groups[section], rank = 0;
+        u64 out = (u64)start * 8;
         for (u32 p = from; p < end; p++) {
             u32 row = rows[p] - base;
             if ((row & 31) != lane || row >= section_rows || rank >= most) continue; // the latter in damaged files
@@ -339,15 +350,12 @@ extern "C" __global__ void scale(Query *queries, u32 count) {
 
 // --- stage one
 
-__device__ __forceinline__ bool find_list(const Tile &tile, u32 key, uint4 &entry) {
-    if (key >= tile.keys) return false;
+__device__ __forceinline__ const Entry *find_list(const Tile &tile, u32 key) {
+    if (key >= tile.keys) return 0;
     u32 at = tile.key_starts[key], end = tile.key_starts[key + 1];
-    if (end - at == tile.blocks) at += tile.block;
-    else
-        while (at < end && tile.entries[at].w >> 16 < tile.block) at++;
-    if (at >= end) return false;
-    entry = tile.entries[at];
-    return entry.w >> 16 == tile.block;
+    if (end - at == tile.blocks) return tile.entries + at + tile.block;
+    while (at < end && tile.entries[at].block < tile.block) at++;
+    return at < end && tile.entries[at].block == tile.block ? tile.entries + at : 0;
 }
 
 __device__ __forceinline__ void add_posting(u32 *sums, u32 row, u32 score) { atomicAdd(sums + row, score); }
@@ -414,14 +422,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 #pragma unroll
         for (int i = 0; i < KEYS_EACH; i++) {
             u32 at = from + i * THREADS + threadIdx.x;
-            uint4 entry;
+            const Entry *entry = at < query.strong ? find_list(tile, keys[query.first_key + at]) : 0;
             groups[i] = 0;
-            if (at < query.strong && find_list(tile, keys[query.first_key + at], entry)) {
-                u32 pair = tile.section & 2 ? entry.z : entry.y, above = tile.section & 1 ? pair >> 16 : pair & 0xffff;
-                u32 below = tile.section == 0 ? 0 : tile.section == 2 ? entry.y >> 16 : (pair & 0xffff);
-                start[i] = entry.x + below;
-                groups[i] = above - below;
-                double maximum = half_bits((u16)entry.w);
+            if (entry) {
+                start[i] = entry->starts[tile.section];
+                groups[i] = entry->groups[tile.section];
+                double maximum = half_bits(entry->maximum);
                 step[i] = (u32)ceil((double)weights[query.first_key + at] * maximum * unit / LEVELS);
             }
             mine += (groups[i] + 31) >> 5;
@@ -460,10 +466,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
         u32 largest = warp_max(max(max(score[0], score[1]), max(score[2], score[3])));
         if (largest)
             *(uint4 *)(scores + (u64)q * card_rows + first + row) = make_uint4(score[0], score[1], score[2], score[3]);
-        if (lane == 0) {
-            maxima[(u64)q * (card_rows / CHUNK) + first / CHUNK + chunk] = largest;
-            if (largest) atomicAdd(bins + q * 2 * BINS + bin_of(largest), 1);
-        }
+        __syncwarp();
+        if (lane == 0) sums[chunk * CHUNK] = largest; // the chunk's scores are done with
+    }
+    __syncthreads();
+    for (u32 from = 0; from < tile_rows / CHUNK; from += THREADS) {
+        u32 chunk = from + threadIdx.x, largest = chunk < tile_rows / CHUNK ? sums[chunk * CHUNK] : 0;
+        u32 bin = bin_of(largest), same = __match_any_sync(ALL, bin);
+        if (chunk < tile_rows / CHUNK) maxima[(u64)q * (card_rows / CHUNK) + first / CHUNK + chunk] = largest;
+        if (largest && (same & ((1u << lane) - 1)) == 0)
+            atomicAdd(bins + q * 2 * BINS + place_of(bin), __popc(same));
     }
 }
 
@@ -537,12 +549,12 @@ extern "C" __global__ void __launch_bounds__(1024) cut(Query *queries, const u64
         __syncthreads();
         for (u32 i = threadIdx.x; i < count; i += blockDim.x)
             if (shift == 53 || mine[i] >> (down + width) == known)
-                atomicAdd(counts + (u32)(mine[i] >> down & ((1u << width) - 1)), 1);
+                atomicAdd(counts + place_of((u32)(mine[i] >> down & ((1u << width) - 1))), 1);
         __syncthreads();
         u32 digit = bin_reaching(counts, wanted, totals, found);
         wanted -= found[1];
         known = known << width | digit;
-        bool settled = counts[digit] == wanted || shift < 0; // all that begin so are among them
+        bool settled = counts[place_of(digit)] == wanted || shift < 0; // all that begin so are among them
         __syncthreads();
         if (settled) {
             if (threadIdx.x == 0) query.cut = known << down;
@@ -647,7 +659,7 @@ extern "C" __global__ void __launch_bounds__(256) rescore(const Tile *tiles, Que
                 finalists[(u64)q * room + to] = (u64)ordered(total) << 32 | (u32)~row;
                 lexical[(u64)q * room + to] = words;
                 dense[(u64)q * room + to] = meaning;
-                atomicAdd(bins + q * 2 * BINS + BINS + bin_of(scaled(query, total)), 1);
+                atomicAdd(bins + q * 2 * BINS + BINS + place_of(bin_of(scaled(query, total))), 1);
                 if (!again) atomicMin(&query.least, ordered(total));
             }
         }

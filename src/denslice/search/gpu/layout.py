@@ -32,7 +32,9 @@ TILE_ROWS = 8_192  # wanted: its scores take 32 KB, so that several tiles share 
 SHORT = 48  # lists that would be shorter than this in a section are cut into fewer
 Words = npt.NDArray[np.uint32]
 
-ENTRY = np.dtype([("start", "<u4"), ("ends", "<u2", SECTIONS), ("maximum", "<u2"), ("block", "<u2")])
+ENTRY = np.dtype(
+    [("starts", "<u4", SECTIONS), ("groups", "<u2", SECTIONS), ("maximum", "<u2"), ("block", "<u2"), ("unused", "<u4")]
+)
 TILE = np.dtype(
     [(name, "<u8") for name in ("key_starts", "entries", "rows", "values", "row_starts", "row_keys", "row_weights")]
     + [("dense", "<u8"), ("weights", "<u8"), ("keys", "<u4"), ("first", "<u4"), ("count", "<u4")]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from denslice.errors import InputError
 from denslice.search.gpu import layout
 from denslice.search.gpu.device import Device, Handle
-from denslice.search.gpu.layout import ENTRY, GROUP, Part
+from denslice.search.gpu.layout import ENTRY, GROUP, SECTIONS, Part
 
 LEFT_OUT = ("rows", "dense")  # what a card can do without
 A_DOCUMENT = 36  # bytes a search works with: scores, candidates, finalists
@@ -50,14 +50,15 @@ def take_in(device: Device, part: Part, leave_out: Sequence[str], section_rows: 
     lists, listed = len(p.keys), layout.directory(p)
     order, starts = device.put(listed.order), device.put(np.asarray(p.starts).astype(np.uint32))
     from_rows, from_values, blocks = device.put(p.rows), device.put(p.values), device.put(listed.blocks)
-    entries, groups = device.zeros(lists * ENTRY.itemsize, np.uint8), device.zeros(lists, np.uint32)
-    given = (order, starts, from_rows, device.put(p.maxima), blocks, entries, groups, lists, section_rows)
+    block_starts = device.put(np.asarray(p.block_starts).astype(np.uint32))
+    entries, pieces = device.zeros(lists * ENTRY.itemsize, np.uint8), device.zeros(lists * SECTIONS, np.uint32)
+    given = (order, starts, from_rows, device.put(p.maxima), blocks, block_starts, entries, pieces, lists, section_rows)
     if lists:
         device.launch("measure", (-(-lists // 256), 1), 256, given, 0)
-    before = device.running_sum(groups)
+    before = device.running_sum(pieces)
     total = int(device.get(before[-1:])[0])
     rows, values = device.empty(total * GROUP, np.uint16), device.empty(total * GROUP, np.uint8)
-    given = (order, starts, from_rows, from_values, entries, before, rows, values, lists, section_rows)
+    given = (order, starts, from_rows, from_values, block_starts, entries, before, rows, values, lists, section_rows)
     if lists:
         shared = ARRANGING // 32 * 2 * 4 * -(-section_rows // 32)
         device.launch("arrange", (-(-lists // (ARRANGING // 32)), 1), ARRANGING, given, shared)

@@ -24,7 +24,7 @@ from denslice.vectors import Floats
 PLACES = {name: at for at, name in enumerate(QUERY.names or ())}
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Plan:
     """A query's record, its keys that are in the index, the strong ones first, their weights, and its dense vector."""
 
@@ -55,8 +55,7 @@ def plan(query: QueryVectors, settings: Settings, maxima: Floats, docs: int) -> 
     spare = LEVELS * (len(strong.keys) + 2)
     unit = (LARGEST_SCORE - spare) / (reach or 1.0)
     margin = int(np.ceil(reach * unit / LEVELS)) + spare
-    known = largest > 0
-    keys, weights = strong.keys[known], strong.weights[known]
+    keys, weights = _known(strong, largest)
     most, unseen, strongest = hold if paper else 0, 0.0, len(keys)
     if len(strong.keys) < len(query.keys):
         weak = ~np.isin(query.keys, strong.keys)
@@ -65,13 +64,22 @@ def plan(query: QueryVectors, settings: Settings, maxima: Floats, docs: int) -> 
         unseen = float(left_out.weights.astype(np.float64) @ largest)
         margin = min(LARGEST_SCORE, margin + int(unseen * unit) + 1)
         most = max(settings.candidates, hold)
-        known = largest > 0
-        keys, weights = np.append(keys, left_out.keys[known]), np.append(weights, left_out.weights[known])
+        more_keys, more_weights = _known(left_out, largest)
+        keys, weights = np.append(keys, more_keys), np.append(weights, more_weights)
     flags = EXTRA if everywhere else EVERY_CANDIDATE | DENSE_OF_CANDIDATES if paper else 0
     flags |= 0 if settings.rerank else BOUNDS
     record = (unit, reach, unseen, 0.0, 0, len(keys), strongest, k, most, margin, spare, flags)
     record += (0, 0, 0, 0, HIGHEST, HIGHEST, 0, 0, hold, 0)
-    return Plan(record, keys.astype(np.uint32), weights, query.dense)
+    return Plan(record, keys, weights, query.dense)
+
+
+def _known(query: QueryVectors, largest: Floats) -> tuple[npt.NDArray[np.uint32], Floats]:
+    """The keys some document has, and their weights."""
+    keys = query.keys.astype(np.uint32)
+    if largest.all():
+        return keys, query.weights
+    known = largest > 0
+    return keys[known], query.weights[known]
 
 
 def _largest(query: QueryVectors, maxima: Floats) -> Floats:
