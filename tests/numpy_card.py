@@ -88,6 +88,12 @@ class NumpyDevice:
     def wait(self) -> None:
         pass
 
+    def marker(self) -> NumpyDevice:
+        return self
+
+    def set(self) -> None:
+        pass
+
     def using(self) -> AbstractContextManager[Any]:
         return nullcontext()
 
@@ -201,7 +207,9 @@ def score(grid, tiles, queries, keys, weights, extra, allowed, scores, maxima, b
             largest = sums.reshape(-1, CHUNK).max(axis=1).astype(np.uint32)
             scores[here] = np.where(np.repeat(largest, CHUNK) > 0, sums, scores[here])
             maxima[(q * places + at * tile_rows) // CHUNK :][: len(largest)] = largest
-            np.add.at(bins, q * 2 * BINS + np.array([place_of(bin_of(int(m))) for m in largest if m], dtype=np.int64), 1)
+            np.add.at(
+                bins, q * 2 * BINS + np.array([place_of(bin_of(int(m))) for m in largest if m], dtype=np.int64), 1
+            )
 
 
 def find_list(tile: np.void, key: int) -> np.void | None:

@@ -1,4 +1,4 @@
-"""Search on a card gives what the CPU gives. Every test runs on a card made of numpy, and on a real one by `make gpu`."""
+"""Search on a card gives what the CPU gives: on a card made of numpy, and on a real one by `make gpu`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from numpy_card import NumpyDevice, arranged
 
 from denslice import Index, InputError, MissingExtraError, Ranking, open_index
 from denslice.errors import IndexFormatError
@@ -24,6 +23,7 @@ from denslice.store.manifest import Manifest
 from denslice.store.snapshot import Snapshot
 from denslice.vectors import Encoded
 from denslice.view import View
+from numpy_card import NumpyDevice, arranged
 
 VOCAB, DIMENSIONS = 50, 12
 Rows = np.ndarray
@@ -41,7 +41,7 @@ def device(request: pytest.FixtureRequest) -> Callable[[], Device]:
 
 
 @pytest.fixture(autouse=True)
-def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of 64 documents in sections of 16, segments of 300: some hundred documents make many tiles."""
     monkeypatch.setattr("os.fsync", lambda handle: None)
     monkeypatch.setattr("denslice.index.Manifest", partial(Manifest, block=64))
@@ -50,7 +50,6 @@ def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     small = {"TILE_ROWS": 16, "SHORT": 0, "UNITS": 16, "FEW": 100, "NEAR": 256}
     for name, value in small.items():
         monkeypatch.setattr(layout, name, value)
-    yield
 
 
 def exact(seed: int, shape: tuple[int, int], density: float = 0.3) -> Rows:
@@ -119,7 +118,8 @@ def test_stage_one_alone_is_the_cpu_s(tmp_path: Path, device: Callable[[], Devic
 def test_a_batch_finds_what_each_query_finds_alone(
     tmp_path: Path, device: Callable[[], Device], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("denslice.search.gpu.card.TOGETHER", 5)
+    for place in ("card", "search"):
+        monkeypatch.setattr(f"denslice.search.gpu.{place}.TOGETHER", 5)
     index = made(tmp_path, exact(1, (400, VOCAB)), vectors(2, (400, DIMENSIONS)))
     card = on_card(index, device())
     queries = Encoded(sp.csr_array(exact(3, (13, VOCAB), 0.2)), vectors(4, (13, DIMENSIONS)))
@@ -256,8 +256,8 @@ def test_postings_of_one_bank_go_to_different_places_of_a_thread() -> None:
     rows = np.array([0, 1, 2, 32, 33, 64, 5, 6, 7], np.uint16)  # banks 0 1 2 0 1 0 5 6 7
     placed, values = arranged(rows, np.arange(1, 10, dtype=np.uint8))
     # by rank and bank: 0 1 2 5 6 7 | 32 33 | 64; two threads take them in turn
-    assert placed.tolist() == [0, 2, 6, 32, 64, 0, 0, 0] + [1, 5, 7, 33, 0, 0, 0, 0]
-    assert values.tolist() == [1, 3, 8, 4, 6, 0, 0, 0] + [2, 7, 9, 5, 0, 0, 0, 0]
+    assert placed.tolist() == [0, 2, 6, 32, 64, 0, 0, 0, 1, 5, 7, 33, 0, 0, 0, 0]
+    assert values.tolist() == [1, 3, 8, 4, 6, 0, 0, 0, 2, 7, 9, 5, 0, 0, 0, 0]
 
 
 @pytest.mark.parametrize("count", [1, 8, 31, 210, 256, 700])

@@ -11,7 +11,6 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from numpy_card import NumpyDevice
 
 from denslice import Index, InputError, Ranking, Slices, Slicing, densify, gip
 from denslice.gip import gip_full
@@ -24,6 +23,7 @@ from denslice.store.manifest import Manifest
 from denslice.store.snapshot import Snapshot
 from denslice.vectors import Encoded
 from denslice.view import View
+from numpy_card import NumpyDevice
 
 Rows = np.ndarray  # (n, vocab) weights
 Route = Callable[[Index, Rows, int], Ranking]

@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from denslice import __version__
+from denslice.bench.gpu_command import gpu as bench_gpu
 from denslice.errors import DensliceError, InputError
 from denslice.reproduce.command import reproduce
 from denslice.train.command import train
@@ -54,6 +55,10 @@ Where = Annotated[
 ]
 Mode = Annotated[str | None, typer.Option(help="lexical, dense, or hybrid where there are dense vectors.")]
 Lam = Annotated[float | None, typer.Option(help="Weight of the dense score. Default: the encoder's own.")]
+Device = Annotated[str, typer.Option(help="Where to search: cpu, cuda, or cuda:0,1 for several cards.")]
+LeaveOut = Annotated[
+    str, typer.Option(metavar="PARTS", help="What a card does without: rows (slower), dense (words alone).")
+]
 Wait = Annotated[float, typer.Option(metavar="SECONDS", help="How long to wait while another process writes.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -160,13 +165,15 @@ def search(
     mode: Mode = None,
     lam: Lam = None,
     where: Where = None,
+    device: Device = "cpu",
+    leave_out: LeaveOut = "",
     explain: Annotated[bool, typer.Option("--explain", help="Show what each word gave.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Find the documents that answer a question best."""
     from denslice import printing
 
-    index = _open(folder)
+    index = _open(folder, device, leave_out)
     how: dict[str, Any] = {"mode": mode, "lam": lam}
     hits = list(index.search(question, k, theta=theta, candidates=candidates, where=_filter(where), **how))
     out = printing.console()
@@ -194,13 +201,15 @@ def run(
     mode: Mode = None,
     lam: Lam = None,
     where: Where = None,
+    device: Device = "cpu",
+    leave_out: LeaveOut = "",
 ) -> None:
     """Answer a file of queries into a TREC run."""
     from denslice.corpus import read_queries
     from denslice.printing import counted, progress_bar, seconds, write_line
     from denslice.runs import write_run
 
-    index, asked = _open(folder), list(read_queries(queries))
+    index, asked = _open(folder, device, leave_out), list(read_queries(queries))
     began = time.perf_counter()
     with progress_bar("searching", len(asked)) as bar:
         rankings = index.rank(asked, k, theta=theta, candidates=candidates, mode=mode, lam=lam, where=_filter(where))
@@ -294,6 +303,9 @@ def evaluate(
 
 app.command()(train)
 app.command()(reproduce)
+bench = typer.Typer(no_args_is_help=True, help="Time search beside its peers, each checked first.")
+bench.command()(bench_gpu)
+app.add_typer(bench, name="bench")
 
 
 # --- the demo
@@ -356,10 +368,15 @@ def _demo_next(keep: Path | None) -> None:
 # --- shared
 
 
-def _open(folder: Path) -> Index:
+def _open(folder: Path, device: str = "cpu", leave_out: str = "") -> Index:
     from denslice.index import Index
 
-    return Index.open(folder)
+    if device == "cpu":
+        return Index.open(folder)
+    from denslice.printing import progress_bar
+
+    with progress_bar("loading onto the card") as bar:
+        return Index.open(folder, device, leave_out=leave_out.split(",") if leave_out else (), progress=bar.advance)
 
 
 def _filter(where: str | None) -> Any:

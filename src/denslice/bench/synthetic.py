@@ -46,7 +46,8 @@ extern "C" __global__ void draw(u64 first, u64 count, u32 slices, u32 gates, con
     }
 }
 
-extern "C" __global__ void largest(const u32 *sorted, u64 count, const u16 *weights, u32 slices, u32 gates, u32 *maxima) {
+extern "C" __global__ void largest(const u32 *sorted, u64 count, const u16 *weights, u32 slices, u32 gates,
+                                   u32 *maxima) {
     for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < count; i += gridDim.x * (u64)blockDim.x) {
         u32 key = sorted[i] >> 15, bits = weights[(u64)(sorted[i] & 32767) * slices + key / gates];
         if (bits > maxima[key]) atomicMax(maxima + key, bits); // bits of numbers above 0 rise as the numbers do
@@ -88,8 +89,10 @@ class Collection:
     def drawn(self, docs: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
         """These documents' keys and weights, (docs, slices): what the card draws, told again in numpy."""
         with np.errstate(over="ignore"):
-            at = docs.astype(np.uint64)[:, None] * np.uint64(self.slices) + np.arange(self.slices, dtype=np.uint64)
-            random = _mixed(_mixed(np.array(self.seed, np.uint64)) ^ at)
+            at: npt.NDArray[np.uint64] = docs.astype(np.uint64)[:, None] * np.uint64(self.slices) + np.arange(
+                self.slices, dtype=np.uint64
+            )
+            random = _mixed(_mixed(np.array([self.seed], np.uint64)) ^ at)
         gate = np.searchsorted(self.below[:-1], (random >> np.uint64(40)).astype(np.uint32), side="right")
         share = (random & np.uint64(0xFFFFFF)).astype(np.float32) / np.float32(1 << 24)
         weights = (share * share * np.float32(2.9) + np.float32(0.1)).astype(np.float16).astype(np.float32)

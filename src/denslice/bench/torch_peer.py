@@ -33,21 +33,25 @@ class PaperSearch:
             gates = (part.kept.keys % np.uint16(collection.gates)).astype(np.uint8)
             self.gates[rows] = torch.as_tensor(gates, device="cuda").reshape(shape)
 
-    def search(self, query: QueryVectors, k: int, active: int, candidates: int) -> Found:
-        """The k best: of the `candidates` best by the strongest `active` weights, or of all where that is every one."""
-        torch = self.torch
-        slices = torch.from_numpy(query.keys // self.collection.gates).cuda()
-        gates = torch.from_numpy((query.keys % self.collection.gates).astype(np.uint8)).cuda()
-        weights = torch.from_numpy(query.weights).cuda().half()
-        if active >= len(query.keys):
-            scores = self._scores(slices, gates, weights)
-            best = scores.topk(k)
-            return best.indices.cpu().numpy(), best.values.float().cpu().numpy()
+    def search(self, query: QueryVectors, k: int) -> Found:
+        """The k best by all of the query's weights."""
+        best = self._scores(*self._sliced(query)).topk(k)
+        return best.indices.cpu().numpy(), best.values.float().cpu().numpy()
+
+    def search_twice(self, query: QueryVectors, k: int, active: int, candidates: int) -> Found:
+        """The k best, by all weights, of the `candidates` best by the strongest `active` weights."""
+        slices, gates, weights = self._sliced(query)
         strong = weights.topk(active).indices
         held = self._scores(slices[strong], gates[strong], weights[strong]).topk(candidates).indices
-        exact = _gated(self.values[held][:, slices], self.gates[held][:, slices], gates, weights)
-        best = exact.topk(k)
+        best = _gated(self.values[held][:, slices], self.gates[held][:, slices], gates, weights).topk(k)
         return held[best.indices].cpu().numpy(), best.values.float().cpu().numpy()
+
+    def _sliced(self, query: QueryVectors) -> tuple[Any, Any, Any]:
+        """The query's slices, gates and weights on the card."""
+        slices, gates = np.divmod(query.keys, self.collection.gates)
+        parts = (slices, gates.astype(np.uint8), query.weights.astype(np.float16))
+        on_card = tuple(self.torch.from_numpy(part).cuda() for part in parts)
+        return on_card[0], on_card[1], on_card[2]
 
     def _scores(self, slices: Any, gates: Any, weights: Any) -> Any:
         every = len(slices) == self.collection.slices
@@ -71,9 +75,9 @@ class DenseScan:
         for part in parts:
             self.vectors[part.first : part.first + part.rows] = torch.as_tensor(part.dense, device="cuda")
 
-    def search(self, vector: npt.NDArray[np.float32], k: int) -> Found:
+    def search(self, query: QueryVectors, k: int) -> Found:
         """The k best by inner product."""
-        best = (self.vectors @ self.torch.from_numpy(vector).cuda().half()).topk(k)
+        best = (self.vectors @ self.torch.from_numpy(query.dense).cuda().half()).topk(k)
         return best.indices.cpu().numpy(), best.values.float().cpu().numpy()
 
 

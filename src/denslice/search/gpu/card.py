@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -19,9 +18,9 @@ from denslice.search.gpu.memory import Held
 from denslice.search.gpu.plan import Plan
 from denslice.vectors import Floats, Ints
 
-TOGETHER = 64  # queries a launch takes, where memory allows
+TOGETHER = 16  # queries a launch takes; while the card is at some, the host makes the next ones ready
 ROOM = 1 << 17  # candidates a query of several may have; one that has more is searched again by itself
-KEYS = 1 << 10  # of all queries of a launch, to begin with
+KEYS = 1 << 10  # a query may have, to begin with
 GRAPHS = 32  # recordings kept
 ROWS_A_THREAD = 16  # of a tile
 NO_DENSE: Floats = np.zeros(0, dtype=np.float32)
@@ -37,7 +36,7 @@ class Answer:
 
 
 class Card:
-    """Segments side by side on one card. One search at a time; callers wait for each other."""
+    """Segments side by side on one card. For one thread at a time."""
 
     def __init__(self, device: Device, held: Sequence[tuple[int, Held]], width: int, vocab: int, rows: int) -> None:
         """`held` has each segment with the position of its first row; sections have so many `rows`."""
@@ -50,8 +49,7 @@ class Card:
         self.places = len(self.tiles) * self.tile_rows
         self.threads = min(1024, max(256, self.tile_rows // ROWS_A_THREAD))
         self.shared = self.tile_rows * 4 + layout.UNITS * 16
-        self.lock = Lock()
-        self._spaces: dict[bool, Space] = {}
+        self._spaces: dict[bool, list[Space]] = {True: [], False: []}  # for single queries, and for several
         self._keep = [one.arrays for _, one in held]
         with device.using():
             resident = max(1, min(device.processor_bytes // (self.shared + 2048), 1536 // self.threads))
@@ -69,66 +67,75 @@ class Card:
         with self.device.using():
             return self.device.put(np.concatenate(words))
 
-    def search(self, plans: Sequence[Plan], allowed: Handle | None) -> list[Answer]:
-        """The best documents of each query, exact, on a card that has the rows."""
-        with self.lock, self.device.using():
-            return self._search(plans, allowed)
+    def start(self, plans: Sequence[Plan], allowed: Handle | None) -> Started:
+        """Begins to search for queries that are all alike, on a card that has the rows; the host can go on."""
+        space = self._space(len(plans), sum(len(p.keys) for p in plans), _rounded_up(max(p["k"] for p in plans)))
+        space.write(plans)
+        space.run(len(plans), plans[0], allowed)
+        return Started(space, plans, allowed)
+
+    def finish(self, started: Started) -> list[Answer]:
+        """The best documents of each query."""
+        space, plans = started.space, started.plans
+        space.wait()
+        answers = space.answers(len(plans))
+        return [
+            self.finish(self.start([plan], started.allowed))[0] if answer is None else answer
+            for plan, answer in zip(plans, answers, strict=True)
+        ]
 
     def candidates(self, plan: Plan, allowed: Handle | None) -> tuple[Ints, Floats, Floats]:
         """Stage one's candidates of a query: positions, bounds of their scores, and dense scores where it has any."""
-        with self.lock, self.device.using():
-            space = self._space(1, len(plan.keys), 1)
-            space.write([plan])
-            space.run(1, plan, allowed, rescoring=False)
-            record = space.records[0]
+        space = self._space(1, len(plan.keys), 1)
+        space.write([plan])
+        space.run(1, plan, allowed, rescoring=False)
+        space.wait()
+        record = space.records[0]
+        with self.device.using():
             keys = np.sort(self.device.get(space.candidates[: int(record["candidates"])]))[::-1]
-            keys = keys[keys >= record["cut"]]
-            places = (~keys & 0xFFFFFFFF).astype(np.int64)
-            scores = (keys >> 32).astype(np.float64)
-            bounds = scores / record["unit"] * (1 + 1e-6) + (float(record["lowest"]) + float(record["unseen"]))
-            dense = self.device.get(space.extra)[places] if plan["flags"] & EXTRA else NO_DENSE
-            return self._positions(places), bounds.astype(np.float32), dense
-
-    def _search(self, plans: Sequence[Plan], allowed: Handle | None) -> list[Answer]:
-        results = _rounded_up(max(plan["k"] for plan in plans))
-        alone = len(plans) == 1
-        space = self._space(1 if alone else TOGETHER, max(len(p.keys) for p in plans), results)
-        answers: list[Answer] = []
-        for start in range(0, len(plans), space.queries):
-            together = plans[start : start + space.queries]
-            space.write(together)
-            space.run(len(together), together[0], allowed)
-            answers += [
-                self._search([plan], allowed)[0] if answer is None else answer
-                for plan, answer in zip(together, space.answers(len(together)), strict=True)
-            ]
-        return answers
+            dense = self.device.get(space.extra) if plan["flags"] & EXTRA else NO_DENSE
+        keys = keys[keys >= record["cut"]]
+        places = (~keys & 0xFFFFFFFF).astype(np.int64)
+        scores = (keys >> 32).astype(np.float64)
+        bounds = scores / record["unit"] * (1 + 1e-6) + (float(record["lowest"]) + float(record["unseen"]))
+        return self._positions(places), bounds.astype(np.float32), dense[places] if len(dense) else dense
 
     def _space(self, queries: int, keys: int, results: int) -> Space:
-        """Memory to search so many queries in, made anew where it was too small."""
-        alone = queries == 1
-        space = self._spaces.get(alone)
-        if space is None or keys > space.keys_each or results > space.results:
-            before = (space.keys_each, space.results) if space else (KEYS, 1)
-            self._spaces.pop(alone, None)
-            space = Space(self, queries, max(_power(keys), before[0]), max(results, before[1]))
-            self._spaces[alone] = space
-        return space
+        """Memory to search so many queries in, that no search is using; made anew where it was too small."""
+        spaces = self._spaces[queries == 1]
+        found = next((space for space in spaces if not space.busy), None)
+        if found is None or keys > found.key_room or results > found.results:
+            room, most = (found.key_room, found.results) if found else (KEYS * (1 if queries == 1 else TOGETHER), 1)
+            if found:
+                spaces.remove(found)
+            with self.device.using():
+                found = Space(self, 1 if queries == 1 else TOGETHER, max(_power(keys), room), max(results, most))
+            spaces.append(found)
+        return found
 
     def _positions(self, places: Ints) -> Ints:
         tile, row = np.divmod(places, self.tile_rows)
         return self.tiles["first"][tile].astype(np.int64) + row
 
 
+@dataclass(slots=True)
+class Started:
+    """A search a card is at."""
+
+    space: Space
+    plans: Sequence[Plan]
+    allowed: Handle | None
+
+
 class Space:
     """Memory for searches of up to so many queries at once, and the launches recorded over it."""
 
-    def __init__(self, card: Card, queries: int, keys_each: int, results: int) -> None:
+    def __init__(self, card: Card, queries: int, key_room: int, results: int) -> None:
         self.card, self.device = card, card.device
         self.room = card.places if queries == 1 else min(card.places, ROOM)
-        self.keys_each, self.results = keys_each, results
-        self.queries = min(queries, max(1, int(0.8 * self.device.free_bytes()) // self._bytes_each()))
-        n, device = self.queries, card.device
+        self.key_room, self.results = key_room, results
+        self.busy, self.done = False, card.device.marker()
+        n, device = queries, card.device
         self._make_exchange(n)
         self.table = device.zeros(n * card.vocab, np.float32)
         self.bins = device.empty(n * 2 * layout.BINS, np.uint32)
@@ -141,7 +148,7 @@ class Space:
 
     def _make_exchange(self, n: int) -> None:
         """One piece of memory for all that goes to the card and back: one copy each way. Records go both ways."""
-        sizes = {"vectors": 4 * n * self.card.width, "keys": 4 * n * self.keys_each, "weights": 4 * n * self.keys_each}
+        sizes = {"vectors": 4 * n * self.card.width, "keys": 4 * self.key_room, "weights": 4 * self.key_room}
         sizes |= {"records": n * QUERY.itemsize} | dict.fromkeys(
             ("positions", "lexical", "dense"), 4 * n * self.results
         )
@@ -161,11 +168,7 @@ class Space:
         came = {name: self.back[cut.start - first_back : cut.stop - first_back] for name, cut in cuts.items()}
         self.records = came["records"].view(QUERY)
         types = {"positions": np.uint32, "lexical": np.float32, "dense": np.float32}
-        self.came = [came[name].view(kind).reshape(n, self.results) for name, kind in types.items()]
-
-    def _bytes_each(self) -> int:
-        card = self.card
-        return card.places * (8 if card.width else 4) + self.room * 24 + card.vocab * 4 + self.keys_each * 8 + (1 << 16)
+        self.came: list[Any] = [came[name].view(kind).reshape(n, self.results) for name, kind in types.items()]
 
     def write(self, plans: Sequence[Plan]) -> None:
         """Puts queries where the card will read them."""
@@ -180,18 +183,28 @@ class Space:
                 self.host_vectors[at * width : at * width + len(plan.dense)] = plan.dense
 
     def run(self, count: int, like: Plan, allowed: Handle | None, rescoring: bool = True) -> None:
-        """Searches for the queries written down, which are all `like` one, and waits for the answers."""
+        """Begins to search for the queries written down, which are all `like` one."""
         flags, cut = like["flags"], like["most"] > 0
         which = (count, flags, cut, id(allowed), rescoring)
         if which not in self._recorded:
-            if len(self._recorded) >= GRAPHS:
-                self._recorded.clear()
             launches = partial(self._launch, count, flags, cut, allowed, rescoring)
-            launches()  # a kernel that runs for the first time is loaded, which cannot be recorded
-            self.device.wait()
-            self._recorded[which] = self.device.recorded(launches), allowed
+            with self.device.using():
+                self._record(which, launches, allowed)
         self._recorded[which][0]()
+        self.done.set()
+        self.busy = True
+
+    def wait(self) -> None:
+        """Returns when the search is done."""
+        self.done.wait()
+        self.busy = False
+
+    def _record(self, which: Any, launches: Callable[[], None], allowed: Handle | None) -> None:
+        if len(self._recorded) >= GRAPHS:
+            self._recorded.clear()
+        launches()  # a kernel that runs for the first time is loaded, which cannot be recorded
         self.device.wait()
+        self._recorded[which] = self.device.recorded(launches), allowed
 
     def _launch(self, n: int, flags: int, cut: bool, allowed: Handle | None, rescoring: bool) -> None:
         card, device, launch = self.card, self.device, self.device.launch
@@ -204,9 +217,9 @@ class Space:
         given: tuple[Any, ...] = (tiles, queries, keys, weights, self.extra, allowed)
         given += (self.scores, self.maxima, self.bins, rows, places)
         launch("score", (n, len(card.tiles)), card.threads, given, card.shared)
-        groups = min(2 * device.processors, -(-places // (CHUNK * 256)))
+        groups = min(2 * device.processors, -(-places // (CHUNK * 1024)))
         given = (queries, self.scores, self.maxima, self.bins, self.candidates, self.room, places)
-        launch("collect", (groups, n), 256, given, 0)
+        launch("collect", (groups, n), 1024, given, 0)
         if cut:
             launch("cut", (1, n), 1024, (queries, self.candidates, self.room), 0)
         for again in (0, 1) if rescoring else ():
@@ -217,7 +230,7 @@ class Space:
             launch("rescore", (max(16, 4 * device.processors // n), n), 256, given, 0)
         given = (tiles, queries, keys, self.table, self.finalists, self.lexical, self.dense, self.bins)
         given += (*to, self.room, self.results, rows, card.vocab)
-        launch("order", (max(4, device.processors // n), n), 256, given, 0)
+        launch("order", (max(2, device.processors // (2 * n)), n), 1024, given, 0)
         device.copy_back(self.back, self.outward)
 
     def _launch_dense(self, n: int) -> None:
@@ -253,7 +266,8 @@ class Space:
     def _unordered(self, at: int, count: int, has_dense: bool) -> Answer:
         """Every finalist as it lies on the card: too many ties, or too many in all, for the card to put in order."""
         cut = slice(at * self.room, at * self.room + count)
-        keys, lexical, dense = (self.device.get(part[cut]) for part in (self.finalists, self.lexical, self.dense))
+        with self.device.using():
+            keys, lexical, dense = (self.device.get(part[cut]) for part in (self.finalists, self.lexical, self.dense))
         places = (~keys & 0xFFFFFFFF).astype(np.int64)
         return Answer(self.card._positions(places), lexical, dense if has_dense else NO_DENSE)
 

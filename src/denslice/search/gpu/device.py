@@ -20,6 +20,18 @@ NUMBERS = ("SECTIONS", "CHUNK", "BINS", "UNITS", "KEYS_EACH", "AHEAD", "FEW", "N
 Handle = Any  # an array on the card
 
 
+class Marker(Protocol):
+    """A mark in the order of a card's work."""
+
+    def set(self) -> None:
+        """Sets it behind all work launched so far."""
+        ...
+
+    def wait(self) -> None:
+        """Returns when the work before it is done."""
+        ...
+
+
 class Device(Protocol):
     """What the host side asks of a card."""
 
@@ -82,6 +94,10 @@ class Device(Protocol):
 
     def wait(self) -> None:
         """Returns when all work is done."""
+        ...
+
+    def marker(self) -> Marker:
+        """A mark to set in the order of work."""
         ...
 
     def using(self) -> AbstractContextManager[Any]:
@@ -231,9 +247,28 @@ class CudaDevice:
         """Returns when all work is done."""
         self._stream.synchronize()
 
+    def marker(self) -> Marker:
+        """A mark to set in the order of work."""
+        return _Event(self._cupy.cuda.Event(disable_timing=True), self._stream)
+
     @cached_property
     def _stage(self) -> Array:
         return self.pinned(PIECE, np.uint8)
+
+
+class _Event:
+    """A mark in a stream."""
+
+    def __init__(self, event: Any, stream: Any) -> None:
+        self.event, self.stream = event, stream
+
+    def set(self) -> None:
+        """Sets it behind all work launched so far."""
+        self.event.record(self.stream)
+
+    def wait(self) -> None:
+        """Returns when the work before it is done."""
+        self.event.synchronize()
 
 
 class _Using:

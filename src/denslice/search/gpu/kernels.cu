@@ -126,12 +126,14 @@ __device__ __forceinline__ u32 block_scan(u32 value, u32 *totals) { // inclusive
     return value;
 }
 
-// The bin in which the count of scores, from the highest down, reaches `wanted`; 0 where it never does. For a whole
-// block; found[1] is then the count of scores above that bin.
+// The bin in which the count of scores, from the highest down, reaches `wanted`; 0 where it never does. For a block of
+// 1024 threads; found[1] is then the count of scores above that bin.
 __device__ u32 bin_reaching(const u32 *bins, u32 wanted, u32 *totals, u32 *found) {
-    u32 each = BINS / blockDim.x, top = BINS - 1 - threadIdx.x * each, here = 0;
+    const u32 EACH = BINS / 1024;
+    u32 top = BINS - 1 - threadIdx.x * EACH, here = 0;
     if (threadIdx.x == 0) found[0] = found[1] = 0;
-    for (u32 i = 0; i < each; i++) here += bins[place_of(top - i)];
+#pragma unroll
+    for (u32 i = 0; i < EACH; i++) here += bins[place_of(top - i)];
     u32 reached = block_scan(here, totals);
     if (wanted && reached - here < wanted && wanted <= reached) {
         u32 count = reached - here, bin = top;
@@ -480,7 +482,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 }
 
 // Takes every document that can still be among the k best, or is surely among the best `most`.
-extern "C" __global__ void __launch_bounds__(256) collect(Query *queries, const u32 *scores, const u32 *maxima, const u32 *bins, u64 *candidates,
+extern "C" __global__ void __launch_bounds__(1024) collect(Query *queries, const u32 *scores, const u32 *maxima, const u32 *bins, u64 *candidates,
                                    u32 room, u32 card_rows) {
     __shared__ u32 totals[32], found[2];
     u32 q = blockIdx.y, lane = threadIdx.x & 31, chunks = card_rows / CHUNK;
@@ -669,7 +671,7 @@ extern "C" __global__ void __launch_bounds__(256) rescore(const Tile *tiles, Que
 
 // Each finalist's place in the ranking: how many come before it. Equal scores come by position here, and those equal
 // to the k-th come along, so that the host can order them by id. Cleans the table for the next search.
-extern "C" __global__ void __launch_bounds__(256) order(const Tile *tiles, Query *queries, const u32 *keys, float *table, const u64 *finalists,
+extern "C" __global__ void __launch_bounds__(1024) order(const Tile *tiles, Query *queries, const u32 *keys, float *table, const u64 *finalists,
                                  const float *lexical, const float *dense, const u32 *bins, u32 *to_positions,
                                  float *to_lexical, float *to_dense, u32 room, u32 results, u32 tile_rows, u32 vocab) {
     __shared__ u32 totals[32], found[2], passing;

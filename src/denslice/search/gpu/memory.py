@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +27,7 @@ class Held:
     maxima: npt.NDArray[np.float32]  # the largest weight of each key
     postings: int
     sizes: dict[str, int]  # bytes on the card, by what they are for
-    arrays: tuple[Handle | None, ...]  # kept from being freed
+    arrays: tuple[Handle, ...]  # None for what is left out; kept from being freed
 
 
 def sizes_of(part: Part, leave_out: Sequence[str], section_rows: int) -> dict[str, int]:
@@ -52,7 +53,18 @@ def take_in(device: Device, part: Part, leave_out: Sequence[str], section_rows: 
     from_rows, from_values, blocks = device.put(p.rows), device.put(p.values), device.put(listed.blocks)
     block_starts = device.put(np.asarray(p.block_starts).astype(np.uint32))
     entries, pieces = device.zeros(lists * ENTRY.itemsize, np.uint8), device.zeros(lists * SECTIONS, np.uint32)
-    given = (order, starts, from_rows, device.put(p.maxima), blocks, block_starts, entries, pieces, lists, section_rows)
+    given: tuple[Any, ...] = (
+        order,
+        starts,
+        from_rows,
+        device.put(p.maxima),
+        blocks,
+        block_starts,
+        entries,
+        pieces,
+        lists,
+        section_rows,
+    )
     if lists:
         device.launch("measure", (-(-lists // 256), 1), 256, given, 0)
     before = device.running_sum(pieces)
@@ -65,7 +77,7 @@ def take_in(device: Device, part: Part, leave_out: Sequence[str], section_rows: 
     key_starts = device.put(listed.key_starts)
     arrays = [key_starts, entries, rows, values, *_rows(device, part, leave_out), _dense(device, part, leave_out)]
     tiles = layout.tiles(part.rows, p.block, section_rows)
-    _address(device, tiles, arrays, part)
+    _address(device, tiles, arrays)
     sizes = {"postings": sum(array.nbytes for array in arrays[:4])}
     sizes["rows"] = sum(array.nbytes for array in arrays[4:7] if array is not None)
     sizes["dense"] = 0 if arrays[7] is None else arrays[7].nbytes
@@ -95,14 +107,14 @@ def _keys(part: Part) -> int:
     return int(np.asarray(part.postings.keys).max(initial=0)) + 2
 
 
-def _rows(device: Device, part: Part, leave_out: Sequence[str]) -> list[Handle | None]:
+def _rows(device: Device, part: Part, leave_out: Sequence[str]) -> list[Handle]:
     if "rows" in leave_out:
         return [None, None, None]
     kept = part.kept
     return [device.put(array) for array in (kept.starts, kept.keys, kept.weights)]
 
 
-def _dense(device: Device, part: Part, leave_out: Sequence[str]) -> Handle | None:
+def _dense(device: Device, part: Part, leave_out: Sequence[str]) -> Handle:
     """The vectors, each filled up with zeros to whole groups of 8 numbers."""
     if part.dense is None or "dense" in leave_out:
         return None
@@ -115,7 +127,7 @@ def _dense(device: Device, part: Part, leave_out: Sequence[str]) -> Handle | Non
     return device.put(wide)
 
 
-def _address(device: Device, tiles: npt.NDArray[np.void], arrays: Sequence[Handle | None], part: Part) -> None:
+def _address(device: Device, tiles: npt.NDArray[np.void], arrays: Sequence[Handle]) -> None:
     key_starts, entries, rows, values, row_starts, row_keys, row_weights, dense = arrays
     named = {"key_starts": key_starts, "entries": entries, "rows": rows, "values": values}
     for name, array in (named | {"row_keys": row_keys, "row_weights": row_weights}).items():

@@ -68,7 +68,7 @@ def plan(query: QueryVectors, settings: Settings, maxima: Floats, docs: int) -> 
         keys, weights = np.append(keys, more_keys), np.append(weights, more_weights)
     flags = EXTRA if everywhere else EVERY_CANDIDATE | DENSE_OF_CANDIDATES if paper else 0
     flags |= 0 if settings.rerank else BOUNDS
-    record = (unit, reach, unseen, 0.0, 0, len(keys), strongest, k, most, margin, spare, flags)
+    record: tuple[Any, ...] = (unit, reach, unseen, 0.0, 0, len(keys), strongest, k, most, margin, spare, flags)
     record += (0, 0, 0, 0, HIGHEST, HIGHEST, 0, 0, hold, 0)
     return Plan(record, keys, weights, query.dense)
 

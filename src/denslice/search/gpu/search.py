@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from typing import TypeVar
+from operator import is_not
+from threading import Lock
 
 import numpy as np
 
 from denslice.errors import InputError
 from denslice.search.gpu import layout, memory
-from denslice.search.gpu.card import NO_DENSE, Answer, Card
+from denslice.search.gpu.card import NO_DENSE, TOGETHER, Answer, Card, Started
 from denslice.search.gpu.device import Device, Handle, cuda_devices
 from denslice.search.gpu.layout import EXTRA
 from denslice.search.gpu.memory import LEFT_OUT, Held
@@ -32,7 +33,6 @@ from denslice.store.segment import Segment
 from denslice.vectors import Floats
 
 Progress = Callable[[int], None]
-T = TypeVar("T")
 NOTHING = Answer(np.zeros(0, dtype=np.int64), NO_SCORES, NO_DENSE)
 
 
@@ -47,7 +47,8 @@ class Cards:
         self.devices, self.leave_out, self.segments = tuple(devices), tuple(leave_out), tuple(segments)
         self.section_rows = self._section_rows()
         self._known: dict[str, tuple[int, Held]] = {}  # by folder: the card and what it holds
-        self._last: tuple[list[Mask] | None, list[Handle | None]] = None, []
+        self._last: tuple[Sequence[Mask] | None, list[Handle | None]] = None, []
+        self._lock = Lock()
 
     @classmethod
     def named(cls, device: str, leave_out: Sequence[str]) -> Cards:
@@ -92,8 +93,23 @@ class Cards:
         """The same, as positions over all segments: equal scores are not in the order of ids yet."""
         for query in queries:
             self._check(query)
-        plans = [plan(query, settings, self.maxima, self.docs) for query in queries]
-        return self._answers(queries, plans, settings, masks)
+        answers = [NOTHING] * len(queries)
+        with self._lock:
+            allowed = self._allowed(masks)
+            waiting: deque[tuple[list[int], list[Started]]] = deque()
+            for start in range(0, len(queries), TOGETHER):
+                for ours, plans in self._planned(queries, range(start, min(start + TOGETHER, len(queries))), settings):
+                    if self._needs_host(plans[0], settings):
+                        for at, one in zip(ours, plans, strict=True):
+                            answers[at] = self._on_host(queries[at], one, allowed)
+                        continue
+                    started = [card.start(plans, mask) for (_, card), mask in zip(self.cards, allowed, strict=True)]
+                    waiting.append((ours, started))
+                    if len(waiting) > 1:
+                        self._finish(*waiting.popleft(), answers)
+            for one_started in waiting:
+                self._finish(*one_started, answers)
+        return answers
 
     def info(self) -> dict[str, int]:
         """Bytes on the cards, by what they are for, and the postings they hold."""
@@ -135,35 +151,31 @@ class Cards:
                 made.append((ours, Card(device, held, width, len(self.maxima), self.section_rows)))
         return made
 
-    def _answers(
-        self, queries: Sequence[QueryVectors], plans: Sequence[Plan | None], settings: Settings, masks: Sequence[Mask]
-    ) -> list[Answer]:
-        allowed = self._allowed(masks)
-        answers = [NOTHING] * len(plans)
-        on_host = "rows" in self.leave_out and settings.rerank
-        by_kind: dict[tuple[int, bool], list[int]] = {}
-        for at, one in enumerate(plans):
-            if one is not None:
-                by_kind.setdefault((one["flags"], one["most"] > 0), []).append(at)
-        for (_, cut), ours in by_kind.items():
-            if on_host or (cut and len(self.cards) > 1):
-                found = [self._on_host(queries[at], _given(plans[at]), allowed) for at in ours]
-            else:
-                found = self._on_cards([_given(plans[at]) for at in ours], allowed)
-            for at, answer in zip(ours, found, strict=True):
-                answers[at] = answer
-        return answers
+    def _planned(
+        self, queries: Sequence[QueryVectors], chosen: range, settings: Settings
+    ) -> Iterable[tuple[list[int], list[Plan]]]:
+        """Some queries' numbers and plans, those together that are alike; without those that cannot find anything."""
+        alike: dict[tuple[int, bool], tuple[list[int], list[Plan]]] = {}
+        for at in chosen:
+            made = plan(queries[at], settings, self.maxima, self.docs)
+            if made is not None:
+                ours, plans = alike.setdefault((made["flags"], made["most"] > 0), ([], []))
+                ours.append(at)
+                plans.append(made)
+        return alike.values()
 
-    def _on_cards(self, plans: Sequence[Plan], allowed: Sequence[Handle | None]) -> list[Answer]:
-        """Every card's best, side by side; the best of all are among them."""
-        parts = self._on_each(lambda card, mask: card.search(plans, mask), allowed)
-        if len(parts) == 1:
-            return parts[0]
-        return [_joined([part[at] for part in parts]) for at in range(len(plans))]
+    def _needs_host(self, like: Plan, settings: Settings) -> bool:
+        """Whether exact scores come from the folder: the cards have no rows, or must agree on the best candidates."""
+        return ("rows" in self.leave_out and settings.rerank) or (like["most"] > 0 and len(self.cards) > 1)
+
+    def _finish(self, ours: Sequence[int], started: Sequence[Started], answers: list[Answer]) -> None:
+        parts = [card.finish(one) for (_, card), one in zip(self.cards, started, strict=True)]
+        for number, at in enumerate(ours):
+            answers[at] = parts[0][number] if len(parts) == 1 else _joined([part[number] for part in parts])
 
     def _on_host(self, query: QueryVectors, plan: Plan, allowed: Sequence[Handle | None]) -> Answer:
         """Candidates from the cards, exact scores from the folder's rows: where the cards have none, or must agree."""
-        parts = self._on_each(lambda card, mask: card.candidates(plan, mask), allowed)
+        parts = [card.candidates(plan, mask) for (_, card), mask in zip(self.cards, allowed, strict=True)]
         positions, bounds, dense = (np.concatenate(column) for column in zip(*parts, strict=True))
         if plan["most"]:
             order = np.argsort(positions)
@@ -177,19 +189,12 @@ class Cards:
         chosen, lexical = rerank_best(self.segments, positions, bounds, query, every, plan["k"])
         return Answer(chosen, lexical, every[chosen] if len(every) else NO_DENSE)
 
-    def _on_each(self, work: Callable[[Card, Handle | None], T], allowed: Sequence[Handle | None]) -> list[T]:
-        jobs = [(card, mask) for (_, card), mask in zip(self.cards, allowed, strict=True)]
-        if len(jobs) == 1:
-            return [work(*jobs[0])]
-        with ThreadPoolExecutor(len(jobs)) as pool:
-            return list(pool.map(lambda job: work(*job), jobs))
-
     def _allowed(self, masks: Sequence[Mask]) -> list[Handle | None]:
         """The masks on their cards; the last ones stay there, since one filter or none is asked for again and again."""
         before, on_cards = self._last
-        if before is None or any(one is not other for one, other in zip(masks, before, strict=True)):
+        if before is not masks and (before is None or any(map(is_not, masks, before))):
             on_cards = [card.mask([masks[at] for at in ours]) for ours, card in self.cards]
-            self._last = list(masks), on_cards
+        self._last = masks, on_cards
         return on_cards
 
     def _check(self, query: QueryVectors) -> None:
@@ -224,11 +229,6 @@ class Cards:
 
 def _name(segment: Segment) -> str:
     return str(segment.folder)
-
-
-def _given(plan: Plan | None) -> Plan:
-    assert plan is not None
-    return plan
 
 
 def _joined(parts: Sequence[Answer]) -> Answer:
