@@ -88,11 +88,11 @@ class NumpyDevice:
     def wait(self) -> None:
         pass
 
-    def marker(self) -> NumpyDevice:
+    def lane(self) -> NumpyDevice:
         return self
 
-    def set(self) -> None:
-        pass
+    def run(self, recorded: Callable[[], None]) -> None:
+        recorded()
 
     def using(self) -> AbstractContextManager[Any]:
         return nullcontext()
@@ -259,7 +259,7 @@ def rescore(
     vectors = vectors.view(np.float32)
     for q, query in enumerate(records(queries, grid[1])):
         least = unordered(query["least"]) if again else np.float32(0)
-        few = query["candidates"] <= layout.FEW
+        few = query["candidates"] <= layout.FEW or query["most"] > 0
         for key in candidates[q * room :][: min(room, query["candidates"])].tolist():
             row, bound = ~key & 0xFFFFFFFF, bound_of(query, key >> 32)
             first = few or key >> 32 >= query["first_edge"] or query["flags"] & (EVERY_CANDIDATE | BOUNDS)

@@ -89,9 +89,7 @@ class Collection:
     def drawn(self, docs: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
         """These documents' keys and weights, (docs, slices): what the card draws, told again in numpy."""
         with np.errstate(over="ignore"):
-            at: npt.NDArray[np.uint64] = docs.astype(np.uint64)[:, None] * np.uint64(self.slices) + np.arange(
-                self.slices, dtype=np.uint64
-            )
+            at: Any = docs.astype(np.uint64)[:, None] * np.uint64(self.slices) + np.arange(self.slices, dtype=np.uint64)
             random = _mixed(_mixed(np.array([self.seed], np.uint64)) ^ at)
         gate = np.searchsorted(self.below[:-1], (random >> np.uint64(40)).astype(np.uint32), side="right")
         share = (random & np.uint64(0xFFFFFF)).astype(np.float32) / np.float32(1 << 24)

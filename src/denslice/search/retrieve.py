@@ -113,10 +113,16 @@ def first_stage(segments: Sequence[Segment], query: QueryVectors, settings: Sett
 
 def strong_enough(query: QueryVectors, theta: float) -> QueryVectors:
     """The weights stage one uses: those above θ, and the strongest eight where those are fewer."""
-    strong = query.weights > theta
-    if strong.sum() < STRONGEST:
-        strong[np.argsort(-query.weights, kind="stable")[:STRONGEST]] = True
+    strong = are_strong(query, theta)
     return QueryVectors(query.keys[strong], query.weights[strong])
+
+
+def are_strong(query: QueryVectors, theta: float) -> npt.NDArray[np.bool_]:
+    """Which of the weights stage one uses."""
+    strong = query.weights > theta
+    if np.count_nonzero(strong) < STRONGEST:
+        strong[np.argsort(-query.weights, kind="stable")[:STRONGEST]] = True
+    return strong
 
 
 def retrieve(

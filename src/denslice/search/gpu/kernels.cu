@@ -623,7 +623,8 @@ extern "C" __global__ void __launch_bounds__(256) rescore(const Tile *tiles, Que
     Query &query = queries[q];
     u32 all = min(query.candidates, room), each = (all + gridDim.x - 1) / gridDim.x, begin = blockIdx.x * each;
     u32 end = min(all, begin + each);
-    if (begin >= end || (again && query.candidates <= FEW)) return;
+    const bool at_once = all <= FEW || query.most || query.flags & (EVERY_CANDIDATE | BOUNDS);
+    if (begin >= end || (again && at_once)) return;
     for (u32 i = threadIdx.x; i < SIEVE / 32; i += blockDim.x) sieve[i] = 0;
     __syncthreads();
     for (u32 i = threadIdx.x; i < query.keys; i += blockDim.x) {
@@ -641,7 +642,7 @@ extern "C" __global__ void __launch_bounds__(256) rescore(const Tile *tiles, Que
         u32 at = from + threadIdx.x;
         if (at < end && candidates[(u64)q * room + at] >= query.cut) {
             u32 score = (u32)(candidates[(u64)q * room + at] >> 32);
-            bool first = score >= query.first_edge || all <= FEW || query.flags & (EVERY_CANDIDATE | BOUNDS);
+            bool first = score >= query.first_edge || at_once;
             if (again ? !first && bound_of(query, score) >= least : first) held[atomicAdd(&count, 1)] = at;
         }
         __syncthreads();
@@ -686,11 +687,17 @@ extern "C" __global__ void __launch_bounds__(1024) order(const Tile *tiles, Quer
     u32 edge = bin_reaching(bins + q * 2 * BINS + BINS, query.k, totals, found);
     if (threadIdx.x == 0) passing = 0;
     __syncthreads();
-    for (u32 at = threadIdx.x; at < count; at += blockDim.x) // those that can be among the k best, in any order
-        if (bin_of(scaled(query, unordered((u32)(mine[at] >> 32)))) >= edge) {
-            u32 to = atomicAdd(&passing, 1);
-            if (to < NEAR) near[to] = mine[at];
-        }
+    for (u32 from = threadIdx.x; from < count; from += 4 * blockDim.x) { // those that can be among the k best
+        u64 keys[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++) keys[i] = from + i * blockDim.x < count ? mine[from + i * blockDim.x] : 0;
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            if (keys[i] && bin_of(scaled(query, unordered((u32)(keys[i] >> 32)))) >= edge) {
+                u32 to = atomicAdd(&passing, 1);
+                if (to < NEAR) near[to] = keys[i];
+            }
+    }
     __syncthreads();
     bool fits = passing <= NEAR;
     const u64 *others = fits ? near : mine;

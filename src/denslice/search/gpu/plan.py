@@ -17,7 +17,7 @@ from denslice.search.gpu.layout import (
     LARGEST_SCORE,
     QUERY,
 )
-from denslice.search.retrieve import QueryVectors, Settings, strong_enough
+from denslice.search.retrieve import QueryVectors, Settings, are_strong, strong_enough
 from denslice.store.segment_writer import LEVELS
 from denslice.vectors import Floats
 
@@ -47,19 +47,19 @@ def plan(query: QueryVectors, settings: Settings, maxima: Floats, docs: int) -> 
     everywhere = query.dense is not None and not paper
     k = min(settings.k, docs)
     hold = min(max(settings.k, settings.candidates), docs) if paper else k
-    strong = query if settings.theta == 0 else strong_enough(query, settings.theta)
+    above = None if settings.theta == 0 else are_strong(query, settings.theta)  # no weight is below 0
+    strong = query if above is None else QueryVectors(query.keys[above], query.weights[above])
     largest = _largest(strong, maxima)
     reach = float(strong.weights.astype(np.float64) @ largest)
     if not docs or (reach == 0 and not everywhere):
         return None
     spare = LEVELS * (len(strong.keys) + 2)
     unit = (LARGEST_SCORE - spare) / (reach or 1.0)
-    margin = int(np.ceil(reach * unit / LEVELS)) + spare
+    margin = int(np.ceil(reach * unit / LEVELS)) + spare if settings.rerank else 0
     keys, weights = _known(strong, largest)
     most, unseen, strongest = hold if paper else 0, 0.0, len(keys)
-    if len(strong.keys) < len(query.keys):
-        weak = ~np.isin(query.keys, strong.keys)
-        left_out = QueryVectors(query.keys[weak], query.weights[weak])
+    if above is not None and len(strong.keys) < len(query.keys):
+        left_out = QueryVectors(query.keys[~above], query.weights[~above])
         largest = _largest(left_out, maxima)
         unseen = float(left_out.weights.astype(np.float64) @ largest)
         margin = min(LARGEST_SCORE, margin + int(unseen * unit) + 1)
