@@ -88,11 +88,11 @@ class NumpyDevice:
     def wait(self) -> None:
         pass
 
-    def lane(self) -> NumpyDevice:
+    def marker(self) -> NumpyDevice:
         return self
 
-    def run(self, recorded: Callable[[], None]) -> None:
-        recorded()
+    def set(self) -> None:
+        pass
 
     def using(self) -> AbstractContextManager[Any]:
         return nullcontext()

@@ -134,7 +134,7 @@ class Space:
         self.card, self.device = card, card.device
         self.room = card.places if queries == 1 else min(card.places, ROOM)
         self.key_room, self.results = key_room, results
-        self.busy, self.lane = False, card.device.lane()
+        self.busy, self.done = False, card.device.marker()
         n, device = queries, card.device
         self._make_exchange(n)
         self.table = device.zeros(n * card.vocab, np.float32)
@@ -144,7 +144,7 @@ class Space:
         self.maxima = device.empty(n * (card.places // CHUNK), np.uint32)
         self.candidates, self.finalists = (device.empty(n * self.room, np.uint64) for _ in range(2))
         self.lexical, self.dense = (device.empty(n * self.room, np.float32) for _ in range(2))
-        self._recorded: dict[Any, tuple[Any, Handle | None]] = {}  # the mask is kept from being freed
+        self._recorded: dict[Any, tuple[Callable[[], None], Handle | None]] = {}  # the mask is kept from being freed
 
     def _make_exchange(self, n: int) -> None:
         """One piece of memory for all that goes to the card and back: one copy each way. Records go both ways."""
@@ -190,12 +190,13 @@ class Space:
             launches = partial(self._launch, count, flags, cut, allowed, rescoring)
             with self.device.using():
                 self._record(which, launches, allowed)
-        self.lane.run(self._recorded[which][0])
+        self._recorded[which][0]()
+        self.done.set()
         self.busy = True
 
     def wait(self) -> None:
         """Returns when the search is done."""
-        self.lane.wait()
+        self.done.wait()
         self.busy = False
 
     def _record(self, which: Any, launches: Callable[[], None], allowed: Handle | None) -> None:
@@ -226,7 +227,7 @@ class Space:
                 continue
             given = (tiles, queries, keys, vectors, self.table, self.extra, self.candidates, self.finalists)
             given += (self.lexical, self.dense, self.bins, self.room, rows, places, card.vocab, card.width, again)
-            launch("rescore", (max(16, 8 * device.processors // n), n), 256, given, 0)
+            launch("rescore", (max(16, 4 * device.processors // n), n), 256, given, 0)
         given = (tiles, queries, keys, self.table, self.finalists, self.lexical, self.dense, self.bins)
         given += (*to, self.room, self.results, rows, card.vocab)
         launch("order", (max(2, device.processors // (2 * n)), n), 1024, given, 0)

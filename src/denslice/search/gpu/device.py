@@ -20,15 +20,15 @@ NUMBERS = ("SECTIONS", "CHUNK", "BINS", "UNITS", "KEYS_EACH", "AHEAD", "FEW", "N
 Handle = Any  # an array on the card
 
 
-class Lane(Protocol):
-    """An order of work of its own: lanes overlap."""
+class Marker(Protocol):
+    """A mark in the order of a card's work."""
 
-    def run(self, recorded: Any) -> None:
-        """Launches recorded work."""
+    def set(self) -> None:
+        """Sets it behind all work launched so far."""
         ...
 
     def wait(self) -> None:
-        """Returns when the lane's work is done."""
+        """Returns when the work before it is done."""
         ...
 
 
@@ -88,16 +88,16 @@ class Device(Protocol):
         """Runs a kernel, in turn with the others."""
         ...
 
-    def recorded(self, work: Callable[[], None]) -> Any:
-        """The same work, for a lane to launch at once as often as it is wanted."""
+    def recorded(self, work: Callable[[], None]) -> Callable[[], None]:
+        """The same work, launched at once each time it is called."""
         ...
 
     def wait(self) -> None:
         """Returns when all work is done."""
         ...
 
-    def lane(self) -> Lane:
-        """A new lane."""
+    def marker(self) -> Marker:
+        """A mark to set in the order of work."""
         ...
 
     def using(self) -> AbstractContextManager[Any]:
@@ -233,41 +233,42 @@ class CudaDevice:
         given = tuple(_argument(argument) for argument in arguments)
         self._functions[name](grid, (threads,), given, shared_mem=shared)
 
-    def recorded(self, work: Callable[[], None]) -> Any:
-        """The work as a CUDA graph: one launch instead of one for each kernel."""
+    def recorded(self, work: Callable[[], None]) -> Callable[[], None]:
+        """The same work as a CUDA graph: one launch instead of one for each kernel."""
         self._stream.begin_capture()
         try:
             work()
         finally:
             graph = self._stream.end_capture()
-        return graph
+        stream = self._stream
+        return lambda: graph.launch(stream)
 
     def wait(self) -> None:
         """Returns when all work is done."""
         self._stream.synchronize()
 
-    def lane(self) -> Lane:
-        """A stream besides the card's first one."""
-        return _Stream(self._cupy.cuda.Stream(non_blocking=True))
+    def marker(self) -> Marker:
+        """A mark to set in the order of work."""
+        return _Event(self._cupy.cuda.Event(disable_timing=True), self._stream)
 
     @cached_property
     def _stage(self) -> Array:
         return self.pinned(PIECE, np.uint8)
 
 
-class _Stream:
-    """A stream that graphs are launched on."""
+class _Event:
+    """A mark in a stream."""
 
-    def __init__(self, stream: Any) -> None:
-        self.stream = stream
+    def __init__(self, event: Any, stream: Any) -> None:
+        self.event, self.stream = event, stream
 
-    def run(self, recorded: Any) -> None:
-        """Launches recorded work."""
-        recorded.launch(self.stream)
+    def set(self) -> None:
+        """Sets it behind all work launched so far."""
+        self.event.record(self.stream)
 
     def wait(self) -> None:
-        """Returns when the lane's work is done."""
-        self.stream.synchronize()
+        """Returns when the work before it is done."""
+        self.event.synchronize()
 
 
 class _Using:
