@@ -10,6 +10,7 @@ from collections.abc import Callable
 from statistics import median
 from typing import Any
 
+import gpu_page
 import living
 import msmarco
 import search_cpu
@@ -30,6 +31,7 @@ def main() -> None:
     refresh(ROOT / "docs" / "living-index.md", {"living": measured("living", living.table)})
     refresh(ROOT / "docs" / "benchmarks.md", {"search": measured("search_cpu", search_cpu.table)})
     refresh(ROOT / "docs" / "mini.md", {"quality": quality(), "speed": mini_speed(), "tries": tries()})
+    refresh(ROOT / "docs" / "gpu.md", gpu_page.tables())
     refresh(REPRODUCTION.with_suffix(".md"), reproduced() | {"msmarco": msmarco.table()})
 
 

@@ -11,8 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from typer.testing import CliRunner
 
 from denslice import Index, InputError, MissingExtraError, Ranking, open_index
+from denslice.bench.loaded import HEAVIEST
+from denslice.bench.synthetic import Collection
+from denslice.cli import app
 from denslice.errors import IndexFormatError
 from denslice.search.cpu import LARGEST_SCORE
 from denslice.search.gpu import layout, memory
@@ -346,3 +350,52 @@ def test_without_cupy_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'denslice\[gpu\]'"):
         open_index(index.path, device="cuda")
+
+
+@pytest.mark.parametrize("arguments", [["search", "INDEX", "fox"], ["run", "INDEX", "QUERIES", "--out", "RUN"]])
+def test_the_command_line_searches_on_a_card(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    index = Index.create(tmp_path / "my.idx", "bm25")
+    index.add({"id": f"d{n}", "text": "fox " * (n % 5) + "and hare"} for n in range(100))
+    (tmp_path / "queries.tsv").write_text("q1\tfox hare\nq2\thare\n")
+    monkeypatch.setattr("denslice.search.gpu.search.cuda_devices", lambda name: [NumpyDevice()])
+    told = []
+    for name, options in (
+        ("cpu", []),
+        ("cuda", ["--device", "cuda"]),
+        ("less", ["--device", "cuda", "--leave-out", "rows"]),
+    ):
+        places = {"INDEX": index.path, "QUERIES": tmp_path / "queries.tsv", "RUN": tmp_path / name}
+        given = [str(places.get(one, one)) for one in arguments]
+        found = CliRunner().invoke(app, [*given, "-k", "7", *options])
+        assert found.exit_code == 0, found.output
+        told.append(places["RUN"].read_text() if arguments[0] == "run" else found.stdout)
+    assert told[0] == told[1] == told[2]
+    assert told[0]
+
+
+@pytest.mark.parametrize("arguments", [["bench", "gpu"], ["search", "INDEX", "fox", "--device", "cuda"]])
+def test_without_cupy_the_command_line_says_so_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    index = made(tmp_path, exact(1, (5, VOCAB)))
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    found = CliRunner().invoke(app, [str(index.path) if one == "INDEX" else one for one in arguments])
+    assert found.exit_code == 2
+    assert found.stderr == "error: search on a GPU needs an optional part: pip install 'denslice[gpu]'\n"
+
+
+def test_the_benchmark_s_documents_can_be_told_again() -> None:
+    for zipf in (False, True):
+        collection = Collection(1000, 768, zipf)
+        keys, weights = collection.drawn(np.arange(300))
+        assert (keys // 39 == np.arange(768)).all()
+        assert 0.09 < weights.min() < weights.max() <= HEAVIEST
+        share = np.bincount((keys % 39).ravel(), minlength=39) / keys.size
+        likely = 1 / np.arange(1, 40) if zipf else np.ones(39)
+        np.testing.assert_allclose(share, likely / likely.sum(), atol=0.003)
+        again, same = collection.drawn(np.array([7]))
+        assert (again[0] == keys[7]).all()
+        assert (same[0] == weights[7]).all()
+        assert len(collection.query(3, 64).keys) == 64

@@ -369,6 +369,16 @@ def test_a_weight_too_large_to_store_is_refused(tmp_path: Path) -> None:
 # Inside: masks, and stage one
 
 
+@pytest.mark.parametrize(
+    ("scores", "count", "best"),
+    [([5, 1, 5, 3, 5], 2, [0, 2]), ([5, 1, 5, 3, 5], 4, [0, 2, 3, 4]), ([1, 2], 5, [0, 1]), ([], 3, [])],
+)
+def test_the_best_are_those_with_the_highest_scores_and_of_equal_ones_the_first(
+    scores: list[int], count: int, best: list[int]
+) -> None:
+    assert retrieve.best_of(np.array(scores), count).tolist() == best
+
+
 def lexical(query: Rows) -> QueryVectors:
     keys = np.flatnonzero(query)
     return QueryVectors(keys, query[keys].astype(np.float32))
