@@ -9,10 +9,11 @@ from typing import Any
 from journal import RESULTS
 
 Line = dict[str, Any]
+STAGES = "two stages, 64 weights, then 10,000 rescored"
 PEERS = {  # what the paper's formulation is compared with, for the same work
     "PyTorch, as the paper: 64 weights": "exact, 64 weights",
     "PyTorch, as the paper: every slice": "exact, every slice",
-    "PyTorch, as the paper: two stages, 64 weights, then 10,000 rescored": "two stages, 64 weights, then 10,000 rescored",
+    f"PyTorch, as the paper: {STAGES}": STAGES,
     "PyTorch: dense scan": "dense exact",
 }
 

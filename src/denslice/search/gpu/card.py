@@ -50,6 +50,7 @@ class Card:
         self.threads = min(1024, max(256, self.tile_rows // ROWS_A_THREAD))
         self.shared = self.tile_rows * 4 + layout.UNITS * 16
         self._spaces: dict[bool, list[Space]] = {True: [], False: []}  # for single queries, and for several
+        self._mask: Handle | None = None
         self._keep = [one.arrays for _, one in held]
         with device.using():
             resident = max(1, min(device.processor_bytes // (self.shared + 2048), 1536 // self.threads))
@@ -65,7 +66,10 @@ class Card:
             for mask, tiles in zip(masks, self.segment_tiles, strict=True)
         ]
         with self.device.using():
-            return self.device.put(np.concatenate(words))
+            if self._mask is None:
+                self._mask = self.device.empty(self.places // 32, np.uint32)
+            self.device.refill(self._mask, np.concatenate(words))  # always in one place: launches are recorded with it
+            return self._mask
 
     def start(self, plans: Sequence[Plan], allowed: Handle | None) -> Started:
         """Begins to search for queries that are all alike, on a card that has the rows; the host can go on."""
@@ -144,7 +148,7 @@ class Space:
         self.maxima = device.empty(n * (card.places // CHUNK), np.uint32)
         self.candidates, self.finalists = (device.empty(n * self.room, np.uint64) for _ in range(2))
         self.lexical, self.dense = (device.empty(n * self.room, np.float32) for _ in range(2))
-        self._recorded: dict[Any, tuple[Callable[[], None], Handle | None]] = {}  # the mask is kept from being freed
+        self._recorded: dict[Any, Callable[[], None]] = {}
 
     def _make_exchange(self, n: int) -> None:
         """One piece of memory for all that goes to the card and back: one copy each way. Records go both ways."""
@@ -185,12 +189,12 @@ class Space:
     def run(self, count: int, like: Plan, allowed: Handle | None, rescoring: bool = True) -> None:
         """Begins to search for the queries written down, which are all `like` one."""
         flags, cut = like["flags"], like["most"] > 0
-        which = (count, flags, cut, id(allowed), rescoring)
+        which = (count, flags, cut, allowed is not None, rescoring)
         if which not in self._recorded:
             launches = partial(self._launch, count, flags, cut, allowed, rescoring)
             with self.device.using():
-                self._record(which, launches, allowed)
-        self._recorded[which][0]()
+                self._record(which, launches)
+        self._recorded[which]()
         self.done.set()
         self.busy = True
 
@@ -199,12 +203,12 @@ class Space:
         self.done.wait()
         self.busy = False
 
-    def _record(self, which: Any, launches: Callable[[], None], allowed: Handle | None) -> None:
+    def _record(self, which: Any, launches: Callable[[], None]) -> None:
         if len(self._recorded) >= GRAPHS:
             self._recorded.clear()
         launches()  # a kernel that runs for the first time is loaded, which cannot be recorded
         self.device.wait()
-        self._recorded[which] = self.device.recorded(launches), allowed
+        self._recorded[which] = self.device.recorded(launches)
 
     def _launch(self, n: int, flags: int, cut: bool, allowed: Handle | None, rescoring: bool) -> None:
         card, device, launch = self.card, self.device, self.device.launch

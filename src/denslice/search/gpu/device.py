@@ -48,6 +48,10 @@ class Device(Protocol):
         """A copy of an array on the card, made in pieces."""
         ...
 
+    def refill(self, handle: Handle, array: Array) -> None:
+        """Copies an array over one of its size on the card, in pieces."""
+        ...
+
     def empty(self, shape: int | tuple[int, ...], dtype: Any) -> Handle:
         """Memory on the card, with whatever is in it."""
         ...
@@ -163,7 +167,12 @@ class CudaDevice:
         """A copy on the card, made in pieces; an array that is on a card already stays as it is."""
         if isinstance(array, self._cupy.ndarray):
             return array
-        handle = self._cupy.empty(array.shape, array.dtype)
+        handle = self.empty(array.shape, array.dtype)
+        self.refill(handle, array)
+        return handle
+
+    def refill(self, handle: Handle, array: Array) -> None:
+        """Copies an array over one of its size on the card, in pieces."""
         flat, to = array.reshape(-1), handle.reshape(-1)
         each = max(1, PIECE // max(1, array.itemsize))
         for start in range(0, len(flat), each):
@@ -172,15 +181,20 @@ class CudaDevice:
             staged[:] = piece
             to[start : start + each].set(staged, stream=self._stream)
             self._stream.synchronize()
-        return handle
 
     def empty(self, shape: int | tuple[int, ...], dtype: Any) -> Handle:
         """Memory on the card, with whatever is in it."""
-        return self._cupy.empty(shape, dtype)
+        return self._allocated(self._cupy.empty, shape, dtype)
 
     def zeros(self, shape: int | tuple[int, ...], dtype: Any) -> Handle:
         """Memory on the card."""
-        return self._cupy.zeros(shape, dtype)
+        return self._allocated(self._cupy.zeros, shape, dtype)
+
+    def _allocated(self, allocate: Callable[..., Handle], shape: int | tuple[int, ...], dtype: Any) -> Handle:
+        try:
+            return allocate(shape, dtype)
+        except self._cupy.cuda.memory.OutOfMemoryError as error:
+            raise InputError(f"{self.name} has too little free memory: {error}; device='cpu' works") from error
 
     def pinned(self, shape: int | tuple[int, ...], dtype: Any) -> Array:
         """Memory of the host that the card can read and write."""

@@ -567,7 +567,8 @@ extern "C" __global__ void __launch_bounds__(1024) cut(Query *queries, const u64
 
 // --- stage two
 
-__device__ float exact_lexical(const Tile &tile, u32 row, const u32 *sieve, const float *table) { // for a whole warp
+__device__ float exact_lexical(const Tile &tile, u32 row, const u32 *sieve, const float *table,
+                               u32 vocab) { // for a whole warp
     const int EACH = 8; // weights a thread has in flight
     u32 lane = threadIdx.x & 31, start = tile.row_starts[row];
     u32 end = (u32)min((u64)tile.row_starts[row + 1], tile.weights);
@@ -585,7 +586,7 @@ __device__ float exact_lexical(const Tile &tile, u32 row, const u32 *sieve, cons
         for (int i = 0; i < EACH; i++) {
             u32 bit = keys[i] & (SIEVE - 1);
             products[i] = 0;
-            if (keys[i] != ALL && sieve[bit >> 5] >> (bit & 31) & 1)
+            if (keys[i] < vocab && sieve[bit >> 5] >> (bit & 31) & 1)
                 products[i] = (double)table[keys[i]] * (double)half_bits(tile.row_weights[from + i * 32 + lane]);
         }
 #pragma unroll
@@ -652,7 +653,7 @@ extern "C" __global__ void __launch_bounds__(256) rescore(const Tile *tiles, Que
             const Tile &tile = tiles[row / tile_rows];
             float words, meaning = 0;
             if (query.flags & BOUNDS) words = bound_of(query, (u32)(key >> 32));
-            else words = exact_lexical(tile, row % tile_rows, sieve, table + (u64)q * vocab);
+            else words = exact_lexical(tile, row % tile_rows, sieve, table + (u64)q * vocab, vocab);
             if (query.flags & DENSE_OF_CANDIDATES)
                 meaning = exact_dense(tile, row % tile_rows, vectors + q * width, width);
             else if (query.flags & EXTRA) meaning = extra[(u64)q * card_rows + row];

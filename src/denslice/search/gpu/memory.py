@@ -15,7 +15,8 @@ from denslice.search.gpu.device import Device, Handle
 from denslice.search.gpu.layout import ENTRY, GROUP, SECTIONS, Part
 
 LEFT_OUT = ("rows", "dense")  # what a card can do without
-A_DOCUMENT = 36  # bytes a search works with: scores, candidates, finalists
+A_DOCUMENT = 36  # bytes the search of a query works with: scores, candidates, finalists
+A_BATCH = 32  # queries whose scores, 4 bytes a document and 4 for dense ones, are there at once
 ARRANGING = 64  # threads; a warp a list
 
 
@@ -41,7 +42,7 @@ def sizes_of(part: Part, leave_out: Sequence[str], section_rows: int) -> dict[st
         sizes["rows"] = kept.starts.nbytes + kept.keys.nbytes + kept.weights.nbytes
     if part.dense is not None and "dense" not in leave_out:
         sizes["dense"] = part.rows * layout.dense_shape(part.dense.shape[1])[0] * 2
-    sizes["search"] = part.rows * A_DOCUMENT
+    sizes["search"] = part.rows * (A_DOCUMENT + A_BATCH * (8 if "dense" in sizes else 4))
     return sizes
 
 

@@ -59,7 +59,7 @@ class Cards:
         """Ready to load other segments on the same cards; those that are there already stay."""
         cards = Cards(self.devices, self.leave_out, segments)
         cards.section_rows = self.section_rows if self._known else cards.section_rows
-        cards._known = dict(self._known)
+        cards._known, cards._lock = dict(self._known), self._lock  # they share the cards' order of work
         return cards
 
     def load(self, progress: Progress | None = None) -> Cards:
