@@ -76,11 +76,12 @@ class NumpyDevice:
     def running_sum(self, handle: np.ndarray) -> np.ndarray:
         return np.concatenate([[0], np.cumsum(handle)]).astype(np.uint32)
 
-    def compile(self, threads: int, resident: int, dimensions: int) -> None:
+    def compile(self, threads: int, resident: int, dimensions: int) -> Callable[..., None]:
         assert threads % WARP == 0
         assert threads * resident <= 2048
+        return self._launch
 
-    def launch(self, name: str, grid: tuple[int, int], threads: int, arguments: tuple[Any, ...], shared: int) -> None:
+    def _launch(self, name: str, grid: tuple[int, int], threads: int, arguments: tuple[Any, ...], shared: int) -> None:
         assert all(0 < size < 2**31 for size in grid)
         assert shared <= self.shared_bytes
         KERNELS[name](grid, *arguments)

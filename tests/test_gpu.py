@@ -13,7 +13,7 @@ import pytest
 import scipy.sparse as sp
 from typer.testing import CliRunner
 
-from denslice import Index, InputError, MissingExtraError, Ranking, open_index
+from denslice import Index, InputError, MissingExtraError, Query, Ranking, open_index
 from denslice.bench.loaded import HEAVIEST
 from denslice.bench.synthetic import Collection
 from denslice.cli import app
@@ -203,6 +203,18 @@ def test_added_and_deleted_documents_reach_the_card_by_refresh(tmp_path: Path, d
     assert card.search_vectors(query, k=1).ids == ("newer",)
 
 
+def test_a_ranking_goes_on_with_the_commit_it_was_asked_of(tmp_path: Path, device: Callable[[], Device]) -> None:
+    index = made(tmp_path, exact(1, (200, VOCAB)))
+    card = on_card(index, device())
+    queries = [Query(str(n), vector={str(n % VOCAB): 1.0, "3": 0.5}) for n in range(600)]
+    rankings = card.rank(queries, k=5)
+    first = next(rankings)
+    card.add_vectors([f"new{n}" for n in range(40)], np.full((40, VOCAB), 100, np.float32))
+    assert card.search_vectors(np.ones((1, VOCAB)), k=1).ids[0].startswith("new")
+    found = [first, *rankings]  # while the new commit is on the card too
+    assert list(map(pairs, found)) == list(map(pairs, index.rank(queries, k=5)))
+
+
 def test_an_index_without_documents_and_one_without_weights_find_nothing(
     tmp_path: Path, device: Callable[[], Device]
 ) -> None:
@@ -246,8 +258,7 @@ def test_a_card_arranges_postings_as_the_definition_does(tmp_path: Path) -> None
         held = []
         for device in (NumpyDevice(), real_card()):
             with device.using():
-                device.compile(256, 1, 0)
-                taken = memory.take_in(device, segment, (), 16)
+                taken = memory.take_in(device, device.compile(256, 1, 0), segment, (), 16)
                 held.append([device.get(array) for array in taken.arrays[:7]])
         for ours, theirs in zip(*held, strict=True):
             np.testing.assert_array_equal(ours, theirs)

@@ -54,8 +54,8 @@ class Card:
         self._keep = [one.arrays for _, one in held]
         with device.using():
             resident = max(1, min(device.processor_bytes // (self.shared + 2048), 1536 // self.threads))
-            device.compile(self.threads, resident, width)
-            self._tiles = device.put(self.tiles.view(np.uint8))
+            self.launch = device.compile(self.threads, resident, width)
+            self.tile_table = device.put(self.tiles.view(np.uint8))
 
     def mask(self, masks: Sequence[npt.NDArray[np.uint8]]) -> Handle | None:
         """Which documents may be found, on the card, from a mask for each of its segments; empty ones allow all."""
@@ -102,7 +102,7 @@ class Card:
         places = (~keys & 0xFFFFFFFF).astype(np.int64)
         scores = (keys >> 32).astype(np.float64)
         bounds = scores / record["unit"] * (1 + 1e-6) + (float(record["lowest"]) + float(record["unseen"]))
-        return self._positions(places), bounds.astype(np.float32), dense[places] if len(dense) else dense
+        return self.positions(places), bounds.astype(np.float32), dense[places] if len(dense) else dense
 
     def _space(self, queries: int, keys: int, results: int) -> Space:
         """Memory to search so many queries in, that no search is using; made anew where it was too small."""
@@ -117,7 +117,8 @@ class Card:
             spaces.append(found)
         return found
 
-    def _positions(self, places: Ints) -> Ints:
+    def positions(self, places: Ints) -> Ints:
+        """Where documents stand over all segments, from their places on the card."""
         tile, row = np.divmod(places, self.tile_rows)
         return self.tiles["first"][tile].astype(np.int64) + row
 
@@ -211,8 +212,8 @@ class Space:
         self._recorded[which] = self.device.recorded(launches)
 
     def _launch(self, n: int, flags: int, cut: bool, allowed: Handle | None, rescoring: bool) -> None:
-        card, device, launch = self.card, self.device, self.device.launch
-        tiles, rows, places = card._tiles, card.tile_rows, card.places
+        card, device, launch = self.card, self.device, self.card.launch
+        tiles, rows, places = card.tile_table, card.tile_rows, card.places
         vectors, keys, weights, queries, *to = self.on_card.values()
         device.copy_in(self.inward, self.sent)
         launch("begin", (4, n), 256, (queries, keys, weights, self.table, self.bins, card.vocab), 0)
@@ -242,10 +243,10 @@ class Space:
         groups, record = -(-card.places // (CHUNK * 8)), QUERY.itemsize
         for name, first, count in (("dense_four", 0, n // 4), ("dense_one", n // 4 * 4, n % 4)):
             if count:
-                given: tuple[Any, ...] = (card._tiles, queries[first * record :], vectors[4 * first * card.width :])
+                given: tuple[Any, ...] = (card.tile_table, queries[first * record :], vectors[4 * first * card.width :])
                 given += (self.extra[first * card.places :], card.tile_rows, card.places, card.width)
-                self.device.launch(name, (groups, count), 256, given, 0)
-        self.device.launch("scale", (1, 1), 64, (queries, n), 0)
+                card.launch(name, (groups, count), 256, given, 0)
+        card.launch("scale", (1, 1), 64, (queries, n), 0)
 
     def answers(self, count: int) -> list[Answer | None]:
         """What came back for so many queries; None where one had more candidates than there was room for."""
@@ -273,7 +274,7 @@ class Space:
         with self.device.using():
             keys, lexical, dense = (self.device.get(part[cut]) for part in (self.finalists, self.lexical, self.dense))
         places = (~keys & 0xFFFFFFFF).astype(np.int64)
-        return Answer(self.card._positions(places), lexical, dense if has_dense else NO_DENSE)
+        return Answer(self.card.positions(places), lexical, dense if has_dense else NO_DENSE)
 
 
 def _placed(tiles: npt.NDArray[np.void], first: int) -> npt.NDArray[np.void]:

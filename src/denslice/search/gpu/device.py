@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.resources import files
 from typing import Any, Protocol
 
@@ -17,7 +17,24 @@ from denslice.store.files import Array
 PIECE = 1 << 26  # bytes copied to the card at a time, through memory of the host that the card can reach
 NUMBERS = ("SECTIONS", "CHUNK", "BINS", "UNITS", "KEYS_EACH", "AHEAD", "FEW", "NEAR", "RANKED")  # of layout
 
+KERNELS = (
+    "measure",
+    "arrange",
+    "begin",
+    "dense_one",
+    "dense_four",
+    "scale",
+    "score",
+    "collect",
+    "cut",
+    "rescore",
+    "order",
+)
+
 Handle = Any  # an array on the card
+Launch = Callable[
+    [str, tuple[int, int], int, tuple[Any, ...], int], None
+]  # kernel, grid, threads, arguments, shared bytes
 
 
 class Marker(Protocol):
@@ -84,12 +101,8 @@ class Device(Protocol):
         """The sum of all entries before each, and of all at the end."""
         ...
 
-    def compile(self, threads: int, resident: int, dimensions: int) -> None:
-        """Makes the kernels ready for tiles of so many threads and vectors of so many dimensions."""
-        ...
-
-    def launch(self, name: str, grid: tuple[int, int], threads: int, arguments: tuple[Any, ...], shared: int) -> None:
-        """Runs a kernel, in turn with the others."""
+    def compile(self, threads: int, resident: int, dimensions: int) -> Launch:
+        """What runs a kernel made for tiles of so many threads and vectors of so many dimensions."""
         ...
 
     def recorded(self, work: Callable[[], None]) -> Callable[[], None]:
@@ -151,7 +164,7 @@ class CudaDevice:
             raise InputError(f"{self.name} has compute capability {self._device.compute_capability}; 7.0 is needed")
         with self._device:
             self._stream = cupy.cuda.Stream(non_blocking=True)
-        self._functions: dict[str, Any] = {}
+        self._compiled: dict[tuple[str, ...], Launch] = {}
 
     def using(self) -> AbstractContextManager[Any]:
         """While this lasts, work goes to this card and its stream."""
@@ -230,22 +243,19 @@ class CudaDevice:
         self._cupy.cumsum(handle, dtype=np.uint32, out=sums[1:])
         return sums
 
-    def compile(self, threads: int, resident: int, dimensions: int) -> None:
-        """Makes the kernels ready; CuPy keeps what it compiled on disk for the next process."""
+    def compile(self, threads: int, resident: int, dimensions: int) -> Launch:
+        """What runs a kernel made for these. CuPy keeps what it compiled on disk for the next process."""
         _, lanes, steps = layout.dense_shape(dimensions or 8)
         given = {name: getattr(layout, name) for name in NUMBERS}
         given |= {"THREADS": threads, "RESIDENT": resident, "DENSE_LANES": lanes, "DENSE_STEPS": steps}
-        source = files("denslice.search.gpu").joinpath("kernels.cu").read_text(encoding="utf-8")
         options = ("--std=c++14", *(f"-D{name}={value}" for name, value in given.items()))
-        module = self._cupy.RawModule(code=source, options=options)
-        names = ("measure", "arrange", "begin", "dense_one", "dense_four", "scale", "score", "collect", "cut")
-        self._functions = {name: module.get_function(name) for name in (*names, "rescore", "order")}
-        self._functions["score"].max_dynamic_shared_size_bytes = self.shared_bytes - 1024
-
-    def launch(self, name: str, grid: tuple[int, int], threads: int, arguments: tuple[Any, ...], shared: int) -> None:
-        """Runs a kernel, in turn with the others."""
-        given = tuple(_argument(argument) for argument in arguments)
-        self._functions[name](grid, (threads,), given, shared_mem=shared)
+        if options not in self._compiled:  # recorded work needs it as long as the card is used
+            source = files("denslice.search.gpu").joinpath("kernels.cu").read_text(encoding="utf-8")
+            module = self._cupy.RawModule(code=source, options=options)
+            functions = {name: module.get_function(name) for name in KERNELS}
+            functions["score"].max_dynamic_shared_size_bytes = self.shared_bytes - 1024
+            self._compiled[options] = partial(_launch, functions)
+        return self._compiled[options]
 
     def recorded(self, work: Callable[[], None]) -> Callable[[], None]:
         """The same work as a CUDA graph: one launch instead of one for each kernel."""
@@ -298,6 +308,13 @@ class _Using:
     def __exit__(self, *error: Any) -> None:
         for context in reversed(self.contexts):
             context.__exit__(*error)
+
+
+def _launch(
+    functions: dict[str, Any], name: str, grid: tuple[int, int], threads: int, arguments: tuple[Any, ...], shared: int
+) -> None:
+    """Runs a kernel, in turn with the others."""
+    functions[name](grid, (threads,), tuple(_argument(argument) for argument in arguments), shared_mem=shared)
 
 
 def _argument(value: Any) -> Any:

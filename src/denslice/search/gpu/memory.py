@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from denslice.errors import InputError
 from denslice.search.gpu import layout
-from denslice.search.gpu.device import Device, Handle
+from denslice.search.gpu.device import Device, Handle, Launch
 from denslice.search.gpu.layout import ENTRY, GROUP, SECTIONS, Part
 
 LEFT_OUT = ("rows", "dense")  # what a card can do without
@@ -46,7 +46,7 @@ def sizes_of(part: Part, leave_out: Sequence[str], section_rows: int) -> dict[st
     return sizes
 
 
-def take_in(device: Device, part: Part, leave_out: Sequence[str], section_rows: int) -> Held:
+def take_in(device: Device, launch: Launch, part: Part, leave_out: Sequence[str], section_rows: int) -> Held:
     """A segment's postings arranged on the card, its rows and dense vectors beside them."""
     p = part.postings
     lists, listed = len(p.keys), layout.directory(p)
@@ -67,14 +67,14 @@ def take_in(device: Device, part: Part, leave_out: Sequence[str], section_rows: 
         section_rows,
     )
     if lists:
-        device.launch("measure", (-(-lists // 256), 1), 256, given, 0)
+        launch("measure", (-(-lists // 256), 1), 256, given, 0)
     before = device.running_sum(pieces)
     total = int(device.get(before[-1:])[0])
     rows, values = device.empty(total * GROUP, np.uint16), device.empty(total * GROUP, np.uint8)
     given = (order, starts, from_rows, from_values, block_starts, entries, before, rows, values, lists, section_rows)
     if lists:
         shared = ARRANGING // 32 * 2 * 4 * -(-section_rows // 32)
-        device.launch("arrange", (-(-lists // (ARRANGING // 32)), 1), ARRANGING, given, shared)
+        launch("arrange", (-(-lists // (ARRANGING // 32)), 1), ARRANGING, given, shared)
     key_starts = device.put(listed.key_starts)
     arrays = [key_starts, entries, rows, values, *_rows(device, part, leave_out), _dense(device, part, leave_out)]
     tiles = layout.tiles(part.rows, p.block, section_rows)

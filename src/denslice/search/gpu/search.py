@@ -75,9 +75,9 @@ class Cards:
                 device, {n: sum(one.get(n, 0) for one in sizes) for n in sorted(names)}, len(self.devices)
             )
             with device.using():
-                device.compile(256, 1, self.dimensions)
+                launch = device.compile(256, 1, self.dimensions)
                 for segment in new:
-                    held = memory.take_in(device, segment, self.leave_out, self.section_rows)
+                    held = memory.take_in(device, launch, segment, self.leave_out, self.section_rows)
                     self._known[_name(segment)] = number, held
                     if progress:
                         progress(segment.rows)
