@@ -16,25 +16,10 @@ from denslice.store.files import Array
 
 PIECE = 1 << 26  # bytes copied to the card at a time, through memory of the host that the card can reach
 NUMBERS = ("SECTIONS", "CHUNK", "BINS", "UNITS", "KEYS_EACH", "AHEAD", "FEW", "NEAR", "RANKED")  # of layout
-
-KERNELS = (
-    "measure",
-    "arrange",
-    "begin",
-    "dense_one",
-    "dense_four",
-    "scale",
-    "score",
-    "collect",
-    "cut",
-    "rescore",
-    "order",
-)
-
+KERNELS = "measure arrange begin dense_one dense_four scale score collect cut rescore order".split()
 Handle = Any  # an array on the card
-Launch = Callable[
-    [str, tuple[int, int], int, tuple[Any, ...], int], None
-]  # kernel, grid, threads, arguments, shared bytes
+# takes a kernel's name, its grid, threads, arguments and bytes of shared memory
+Launch = Callable[[str, tuple[int, int], int, tuple[Any, ...], int], None]
 
 
 class Marker(Protocol):
