@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test crash lint format clean
+.PHONY: demo test gpu crash lint format clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/core            ## search the standard library's documentation
@@ -13,6 +13,9 @@ demo: $(VENV)/core            ## search the standard library's documentation
 test: $(VENV)/dev             ## the whole test suite; browser tests are skipped where chromium cannot be had
 	@sh tests/install_chromium.sh
 	@$(BIN)/python -m pytest
+
+gpu: $(VENV)/gpu              ## what the test suite leaves out: the same tests on an NVIDIA GPU
+	@$(BIN)/python -m pytest -m gpu
 
 crash: $(VENV)/dev            ## kills, readers beside a writer, and damage to every file, in full (about ten minutes)
 	@$(BIN)/python tests/kill_writer.py --kills 200
@@ -46,3 +49,7 @@ $(VENV)/dev: $(VENV)/bin/python pyproject.toml constraints.txt
 	@$(PIP) torch
 	@$(PIP) --editable '.[dev]'
 	@touch $@ $(VENV)/core
+
+$(VENV)/gpu: $(VENV)/dev
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[gpu]'
+	@touch $@

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from statistics import median
 from typing import Any
 
+import gpu_page
 import living
 import msmarco
 import scaling_page
@@ -36,6 +37,7 @@ def main() -> None:
     refresh(ROOT / "docs" / "mini.md", {"quality": quality(), "speed": mini_speed(), "tries": tries()})
     refresh(ROOT / "docs" / "serving.md", {"load": load()})
     refresh(ROOT / "docs" / "scaling.md", scaling_page.tables())
+    refresh(ROOT / "docs" / "gpu.md", gpu_page.tables())
     refresh(REPRODUCTION.with_suffix(".md"), reproduced() | {"msmarco": msmarco.table()})
 
 

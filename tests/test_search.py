@@ -15,12 +15,15 @@ from hypothesis.extra import numpy as hnp
 from denslice import Index, InputError, Ranking, Slices, Slicing, densify, gip
 from denslice.gip import gip_full
 from denslice.search import retrieve
+from denslice.search.gpu.device import cuda_devices
+from denslice.search.gpu.search import Cards
 from denslice.search.retrieve import NO_MASK, NO_SCORES, QueryVectors, Settings
 from denslice.slicing import KINDS
 from denslice.store.manifest import Manifest
 from denslice.store.snapshot import Snapshot
 from denslice.vectors import Encoded
 from denslice.view import View
+from numpy_card import NumpyDevice
 
 Rows = np.ndarray  # (n, vocab) weights
 Route = Callable[[Index, Rows, int], Ranking]
@@ -29,10 +32,20 @@ QUERIES = ("full", "sliced")
 EVERYTHING = 10**6  # more than any collection here
 
 
-@pytest.fixture(params=["cpu"], scope="module")
+@pytest.fixture(params=["cpu", "numpy card", pytest.param("cuda", marks=pytest.mark.gpu)], scope="module")
 def route(request: pytest.FixtureRequest) -> Route:
     """A way to search an index for the k best documents of one query vector."""
-    return {"cpu": lambda index, query, k: index.search_vectors(query, k=k)}[request.param]
+    if request.param == "cpu":
+        return lambda index, query, k: index.search_vectors(query, k=k)
+    cards = Cards([NumpyDevice()] if request.param == "numpy card" else cuda_devices("cuda"), ())
+    return lambda index, query, k: _opened(index, cards).search_vectors(query, k=k)
+
+
+def _opened(index: Index, cards: Cards) -> Index:
+    """The index on cards, opened once."""
+    if not hasattr(index, "on_cards"):
+        index.on_cards = Index(View(index.path, cards))
+    return index.on_cards
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -379,6 +392,16 @@ def test_a_weight_too_large_to_store_is_refused(tmp_path: Path) -> None:
 
 
 # Inside: masks, and stage one
+
+
+@pytest.mark.parametrize(
+    ("scores", "count", "best"),
+    [([5, 1, 5, 3, 5], 2, [0, 2]), ([5, 1, 5, 3, 5], 4, [0, 2, 3, 4]), ([1, 2], 5, [0, 1]), ([], 3, [])],
+)
+def test_the_best_are_those_with_the_highest_scores_and_of_equal_ones_the_first(
+    scores: list[int], count: int, best: list[int]
+) -> None:
+    assert retrieve.best_of(np.array(scores), count).tolist() == best
 
 
 def lexical(query: Rows) -> QueryVectors:

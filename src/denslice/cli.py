@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 
 from denslice import __version__
 from denslice.bench.command import cpu
+from denslice.bench.gpu_command import gpu as bench_gpu
 from denslice.cluster.plan_command import plan
 from denslice.errors import DensliceError, InputError
 from denslice.reproduce.command import reproduce
@@ -58,6 +59,10 @@ Where = Annotated[
 ]
 Mode = Annotated[str | None, typer.Option(help="lexical, dense, or hybrid where there are dense vectors.")]
 Lam = Annotated[float | None, typer.Option(help="Weight of the dense score. Default: the encoder's own.")]
+Device = Annotated[str, typer.Option(help="Where to search: cpu, cuda, or cuda:0,1 for several cards.")]
+LeaveOut = Annotated[
+    str, typer.Option(metavar="PARTS", help="What a card does without: rows (slower), dense (words alone).")
+]
 Wait = Annotated[float, typer.Option(metavar="SECONDS", help="How long to wait while another process writes.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -179,13 +184,15 @@ def search(
     lam: Lam = None,
     caution: Caution = 1.0,
     where: Where = None,
+    device: Device = "cpu",
+    leave_out: LeaveOut = "",
     explain: Annotated[bool, typer.Option("--explain", help="Show what each word gave.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Find the documents that answer a question best."""
     from denslice import printing
 
-    index = _open(folder)
+    index = _open(folder, device, leave_out)
     how: dict[str, Any] = {"mode": mode, "lam": lam}
     stage_one: dict[str, Any] = {"theta": theta, "candidates": candidates, "caution": caution}
     hits = list(index.search(question, k, where=_filter(where), **stage_one, **how))
@@ -215,13 +222,15 @@ def run(
     lam: Lam = None,
     caution: Caution = 1.0,
     where: Where = None,
+    device: Device = "cpu",
+    leave_out: LeaveOut = "",
 ) -> None:
     """Answer a file of queries into a TREC run."""
     from denslice.corpus import read_queries
     from denslice.printing import counted, progress_bar, seconds, write_line
     from denslice.runs import write_run
 
-    index, asked = _open(folder), list(read_queries(queries))
+    index, asked = _open(folder, device, leave_out), list(read_queries(queries))
     began = time.perf_counter()
     with progress_bar("searching", len(asked)) as bar:
         how: dict[str, Any] = {"theta": theta, "candidates": candidates, "mode": mode, "lam": lam, "caution": caution}
@@ -320,6 +329,7 @@ app.command()(reproduce)
 app.command()(serve)
 bench = typer.Typer(help="Time search beside its peers.", no_args_is_help=True)
 bench.command()(cpu)
+bench.command()(bench_gpu)
 app.add_typer(bench, name="bench")
 
 
@@ -383,14 +393,19 @@ def _demo_next(keep: Path | None) -> None:
 # --- shared
 
 
-def _open(folder: Path) -> Index:
+def _open(folder: Path, device: str = "cpu", leave_out: str = "") -> Index:
     from denslice.cluster.layout import is_cluster
     from denslice.index import Index
 
     if is_cluster(folder):
         advice = f"`denslice serve {folder} --ray ADDRESS` serves it, and {folder}/shards/00000 is an index"
         raise InputError(f"{folder}: is a cluster of shards and not one index; {advice}")
-    return Index.open(folder)
+    if device == "cpu":
+        return Index.open(folder)
+    from denslice.printing import progress_bar
+
+    with progress_bar("loading onto the card") as bar:
+        return Index.open(folder, device, leave_out=leave_out.split(",") if leave_out else (), progress=bar.advance)
 
 
 def _filter(where: str | None) -> Any:

@@ -15,6 +15,7 @@ from denslice import encoders
 from denslice.build import Build, Progress
 from denslice.errors import DensliceError, InputError
 from denslice.records import Doc, Explanation, Query, Ranking
+from denslice.search.gpu.search import Cards
 from denslice.search.retrieve import Settings
 from denslice.slicing import KINDS, is_whole
 from denslice.store import lock, snapshot
@@ -78,9 +79,22 @@ class Index:
         return cls.open(path)
 
     @classmethod
-    def open(cls, path: str | Path) -> Self:
-        """The index in a folder, at its last commit."""
-        return cls(View(Path(path)))
+    def open(
+        cls,
+        path: str | Path,
+        device: str = "cpu",
+        *,
+        leave_out: Sequence[str] = (),
+        progress: Progress | None = None,
+    ) -> Self:
+        """The index in a folder, at its last commit.
+
+        On device "cuda", or "cuda:0,1" for several cards, searches run there with the same results. What `leave_out`
+        names stays off the card: "rows" (then exact scores take longer), "dense" (then only words are searched).
+        """
+        if device == "cpu":
+            return cls(View(Path(path)))
+        return cls(View(Path(path), Cards.named(device, leave_out), progress))
 
     @property
     def path(self) -> Path:
@@ -137,10 +151,9 @@ class Index:
 
     def refresh(self) -> bool:
         """Moves on to the last commit, of whichever process; whether there was a newer one."""
-        view = View(self.path)
-        newer = view.generation != self._view.generation
+        newer = Snapshot(self.path).manifest.generation != self._view.generation
         if newer:
-            self._view = view
+            self._view = View(self.path, self._view.cards)
         return newer
 
     def search(
@@ -272,7 +285,7 @@ class Index:
             if manifest is not build.snapshot.manifest:
                 self._write(manifest)
             del build
-            self._view = View(self.path)
+            self._view = View(self.path, self._view.cards)
             with suppress(OSError):  # the commit stands; the next writer sweeps
                 snapshot.sweep(self.path)
         return done
@@ -286,9 +299,11 @@ class Index:
             raise InputError(f"{self.path}: {told}") from error
 
 
-def open_index(path: str | Path) -> Index:
-    """The index in a folder, at its last commit."""
-    return Index.open(path)
+def open_index(
+    path: str | Path, device: str = "cpu", *, leave_out: Sequence[str] = (), progress: Progress | None = None
+) -> Index:
+    """The index in a folder, at its last commit, searched on the CPU or on cards: see `Index.open`."""
+    return Index.open(path, device, leave_out=leave_out, progress=progress)
 
 
 def _unwritable(error: BaseException, folder: Path) -> str:

@@ -21,6 +21,7 @@ from denslice.records import Doc, Explanation, Query, Ranking
 from denslice.search import retrieve
 from denslice.search.explain import explain
 from denslice.search.filter import parse, passing
+from denslice.search.gpu.search import Cards, Progress
 from denslice.search.retrieve import NO_MASK, Found, Mask, QueryVectors, Settings
 from denslice.stages import stage
 from denslice.store.snapshot import Snapshot
@@ -50,9 +51,11 @@ class Statistics(Protocol):
 class View:
     """A snapshot and the encoder that made its vectors."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, cards: Cards | None = None, progress: Progress | None = None) -> None:
+        """The last commit, searched on `cards` where some are given; they take in the segments they do not hold yet."""
         self.snapshot = Snapshot(folder)
         self.statistics: Statistics = self.snapshot
+        self.cards = None if cards is None else cards.moved(self.snapshot.segments).load(progress)
 
     @property
     def generation(self) -> int:
@@ -174,6 +177,8 @@ class View:
         with stage("filter"):
             masks = self._masks(where)
         with stage("search"):
+            if self.cards is not None:
+                return self.cards.search(queries, settings, masks)
             search = partial(retrieve.search, self.snapshot.segments, settings=settings, masks=masks)
             if len(queries) == 1:
                 return [search(queries[0])]

@@ -102,7 +102,7 @@ def search(segments: Sequence[Segment], query: QueryVectors, settings: Settings,
     if settings.caution < 1 and not len(every):  # the bounds bound nothing
         lexical = rerank(segments, positions, query)
     else:
-        positions, lexical = _rerank_best(segments, positions, bounds, query, every, settings.k)
+        positions, lexical = rerank_best(segments, positions, bounds, query, every, settings.k)
     return rank(segments, positions, lexical, every[positions] if len(every) else NO_SCORES, settings.k)
 
 
@@ -114,10 +114,10 @@ def _best_of_candidates(
     Without near ones it is the paper's fusion (its section 5.3).
     """
     wide = replace(settings, k=max(settings.k, settings.candidates))
-    by_words, _ = retrieve(segments, query, wide, masks, [NO_SCORES] * len(segments))
-    positions = np.unique(np.concatenate([by_words, *near]))
+    by_words, bounds = retrieve(segments, query, wide, masks, [NO_SCORES] * len(segments))
+    positions = np.unique(np.concatenate([by_words[best_of(bounds, wide.k)], *near]))
     lexical = rerank(segments, positions, query)
-    return rank(segments, positions, lexical, _dense_scores_of(segments, positions, query), settings.k)
+    return rank(segments, positions, lexical, dense_scores_of(segments, positions, query), settings.k)
 
 
 def _nearest(
@@ -147,10 +147,16 @@ def first_stage(segments: Sequence[Segment], query: QueryVectors, settings: Sett
 
 def strong_enough(query: QueryVectors, theta: float) -> QueryVectors:
     """The weights stage one uses: those above θ, and the strongest eight where those are fewer."""
-    strong = query.weights > theta
-    if strong.sum() < STRONGEST:
-        strong[np.argsort(-query.weights, kind="stable")[:STRONGEST]] = True
+    strong = are_strong(query, theta)
     return QueryVectors(query.keys[strong], query.weights[strong])
+
+
+def are_strong(query: QueryVectors, theta: float) -> npt.NDArray[np.bool_]:
+    """Which of the weights stage one uses."""
+    strong = query.weights > theta
+    if np.count_nonzero(strong) < STRONGEST:
+        strong[np.argsort(-query.weights, kind="stable")[:STRONGEST]] = True
+    return strong
 
 
 def retrieve(
@@ -217,8 +223,8 @@ def retrieve(
         k_first, lowest_bound = k, counts[6]  # the guess was too high: again, with what is known for sure
     count = cpu.keep_above(counts[1], held, bounds, counts[0])
     held, bounds = held[:count], bounds[:count]
-    if 0 < most < count:
-        best = np.sort(np.argpartition(-bounds.astype(np.int64), most - 1)[:most])
+    if most:
+        best = best_of(bounds, most)
         held, bounds = held[best], bounds[best]
     return held, (bounds / unit * (1 + 1e-6) + (lowest + unseen)).astype(np.float32)
 
@@ -229,7 +235,16 @@ def _share_of_first_block(k: int, segments: Sequence[Segment]) -> int:
     return min(k, int(expected + 3 * expected**0.5 + 4))
 
 
-def _rerank_best(
+def best_of(scores: npt.NDArray[Any], count: int) -> Ints:
+    """Where the so many highest scores stand, in rising order; of equal ones the first."""
+    if len(scores) <= count:
+        return np.arange(len(scores))
+    last = np.partition(scores, len(scores) - count)[len(scores) - count]
+    above, equal = np.flatnonzero(scores > last), np.flatnonzero(scores == last)
+    return np.sort(np.concatenate([above, equal[: count - len(above)]]))
+
+
+def rerank_best(
     segments: Sequence[Segment], positions: Ints, bounds: Floats, query: QueryVectors, dense: Floats, k: int
 ) -> tuple[Ints, Floats]:
     """Positions and exact lexical scores of all that can be among the k best, now that k exact scores can be known.
@@ -309,7 +324,7 @@ def _dense_scores(segment: Segment, query: QueryVectors, rows: Ints | None = Non
     return products
 
 
-def _dense_scores_of(segments: Sequence[Segment], positions: Ints, query: QueryVectors) -> Floats:
+def dense_scores_of(segments: Sequence[Segment], positions: Ints, query: QueryVectors) -> Floats:
     """The dense score of each position; nothing where there are no dense vectors."""
     if any(s.dense is None for s in segments):
         return NO_SCORES

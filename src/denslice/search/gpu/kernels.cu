@@ -1,0 +1,728 @@
+// Search on a GPU: posting lists to scores, scores to candidates, candidates to a ranking. docs/gpu.md draws it.
+//
+// A tile is some thousand documents whose scores fit the shared memory of a few warps. Scores of stage one are the
+// same whole numbers as on the CPU (search/cpu.py), so both routes choose the same documents. layout.py has the numbers
+// that are not defined here, and the structs as numpy types.
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+#define ALL 0xffffffffu
+#define LEVELS 255.0
+#define LARGEST_SCORE 2147483647u
+#define SIEVE 32768  // bits: a row's key that is not in it is not in the query
+
+#define EVERY_CANDIDATE 1u  // flags of a query: all candidates are scored exactly, and
+#define DENSE_OF_CANDIDATES 2u // their dense scores are computed then
+#define BOUNDS 4u // stage one alone: a candidate's bound is its score
+#define EXTRA 8u // every document has a dense score, added before selection
+
+struct Entry { // a posting list: where its groups of 8 postings begin in each section of the block's rows, and how many
+    u32 starts[SECTIONS];
+    u16 groups[SECTIONS];
+    u16 maximum; // of the weights, the bits of a float16
+    u16 block;
+    u32 unused;
+};
+
+struct Tile { // rows of one section of one block of a segment
+    const u32 *key_starts; // (keys + 1), into the entries
+    const Entry *entries;
+    const uint4 *rows;   // 8 postings' rows a group, counted from the tile's first
+    const uint2 *values; // 8 postings' values a group
+    const u32 *row_starts; // of the tile's rows; from here on the documents' own weights, where the card has them
+    const void *row_keys;
+    const u16 *row_weights;
+    const uint4 *dense; // of the tile's rows, where there are dense vectors
+    u64 weights; // how many the segment has
+    u32 keys;
+    u32 first; // position of the first row, over all segments
+    u32 count; // rows
+    u16 block, section, blocks, wide_keys;
+    u32 unused;
+};
+
+struct Query {
+    double unit, reach, unseen; // units a score of 1 is; the highest lexical score; what left out weights could add
+    float lowest; // dense score
+    u32 first_key, keys, strong; // the strong ones come first
+    u32 k, most, margin, spare, flags; // at most `most` candidates, 0 for any number
+    u32 candidates, finalists, returned; // counts, 0 to begin with
+    u32 first_edge; // k documents at least have this score
+    u32 least; // exact score that k documents reach at least, in order of bits
+    u32 dense_lowest, dense_highest; // in order of bits
+    u64 cut; // candidates below it are left out
+    u32 hold, unused; // how many documents stage one must not miss
+};
+
+// --- numbers
+
+__device__ __forceinline__ float half_bits(u16 bits) {
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+}
+
+__device__ __forceinline__ u32 ordered(float value) { // bits that rise as the number does
+    u32 bits = __float_as_uint(value);
+    return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+}
+
+__device__ __forceinline__ float unordered(u32 bits) {
+    return __uint_as_float(bits & 0x80000000u ? bits & 0x7fffffffu : ~bits);
+}
+
+__device__ __forceinline__ u32 bin_of(u32 score) { // 64 bins for each power of two
+    int shift = max(0, 25 - __clz(score));
+    return (shift << 6) + (score >> shift);
+}
+
+// Where a bin's count is kept. Scores crowd in a few bins: side by side, one part of the cache would have to count all.
+__device__ __forceinline__ u32 place_of(u32 bin) { return bin * 65 & (BINS - 1); }
+
+__device__ __forceinline__ u32 edge_of(u32 bin) { // the lowest score in a bin
+    return bin < 128 ? bin : ((bin & 63) + 64) << ((bin >> 6) - 1);
+}
+
+__device__ __forceinline__ u32 warp_max(u32 value) {
+#if __CUDA_ARCH__ >= 800
+    return __reduce_max_sync(ALL, value);
+#else
+    for (int reach = 16; reach; reach >>= 1) value = max(value, __shfl_xor_sync(ALL, value, reach));
+    return value;
+#endif
+}
+
+__device__ __forceinline__ u32 warp_sum(u32 value) {
+#if __CUDA_ARCH__ >= 800
+    return __reduce_add_sync(ALL, value);
+#else
+    for (int reach = 16; reach; reach >>= 1) value += __shfl_xor_sync(ALL, value, reach);
+    return value;
+#endif
+}
+
+__device__ __forceinline__ u32 block_scan(u32 value, u32 *totals) { // inclusive, over the block's threads
+    u32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    for (int reach = 1; reach < 32; reach <<= 1) {
+        u32 before = __shfl_up_sync(ALL, value, reach);
+        if (lane >= reach) value += before;
+    }
+    if (lane == 31) totals[warp] = value;
+    __syncthreads();
+    if (warp == 0) {
+        u32 total = lane < blockDim.x >> 5 ? totals[lane] : 0;
+        for (int reach = 1; reach < 32; reach <<= 1) {
+            u32 before = __shfl_up_sync(ALL, total, reach);
+            if (lane >= reach) total += before;
+        }
+        totals[lane] = total;
+    }
+    __syncthreads();
+    value += warp ? totals[warp - 1] : 0;
+    __syncthreads();
+    return value;
+}
+
+// The bin in which the count of scores, from the highest down, reaches `wanted`; 0 where it never does. For a block of
+// 1024 threads; found[1] is then the count of scores above that bin.
+__device__ u32 bin_reaching(const u32 *bins, u32 wanted, u32 *totals, u32 *found) {
+    const u32 EACH = BINS / 1024;
+    u32 top = BINS - 1 - threadIdx.x * EACH, here = 0;
+    if (threadIdx.x == 0) found[0] = found[1] = 0;
+#pragma unroll
+    for (u32 i = 0; i < EACH; i++) here += bins[place_of(top - i)];
+    u32 reached = block_scan(here, totals);
+    if (wanted && reached - here < wanted && wanted <= reached) {
+        u32 count = reached - here, bin = top;
+        while (count + bins[place_of(bin)] < wanted) count += bins[place_of(bin--)];
+        found[0] = bin;
+        found[1] = count;
+    }
+    __syncthreads();
+    u32 bin = found[0];
+    __syncthreads();
+    return bin;
+}
+
+// --- taking in a segment
+
+// Where a section of a list comes among all: a tile's pieces lie together, so that scoring it touches few pages.
+__device__ __forceinline__ u32 piece_of(const u32 *block_starts, u32 block, u32 list, u32 section) {
+    u32 first = block_starts[block], lists = block_starts[block + 1] - first;
+    return first * SECTIONS + section * lists + (list - first);
+}
+
+// Groups of 8 postings in each section of a list, and the entry but for its starts. A thread a list; `order` has the
+// lists by key. Rows must rise within a list.
+extern "C" __global__ void measure(const u32 *order, const u32 *list_starts, const u16 *rows, const u16 *maxima,
+                                   const u16 *blocks, const u32 *block_starts, Entry *entries, u32 *pieces, u32 lists,
+                                   u32 section_rows) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= lists) return;
+    u32 list = order[at], low = list_starts[list], end = list_starts[list + 1];
+    Entry entry;
+    entry.maximum = maxima[list];
+    entry.block = blocks[list];
+    entry.unused = 0;
+    for (u32 section = 0; section < SECTIONS; section++) {
+        u32 begin = low, high = end;
+        while (low < high) {
+            u32 middle = (low + high) >> 1;
+            if (rows[middle] < (section + 1) * section_rows) low = middle + 1;
+            else high = middle;
+        }
+        entry.starts[section] = 0;
+        entry.groups[section] = (u16)((low - begin + 7) >> 3);
+        pieces[piece_of(block_starts, entry.block, list, section)] = entry.groups[section];
+    }
+    entries[at] = entry;
+}
+
+// Puts each section's postings where 32 threads, 8 postings each, will meet different banks of shared memory as far
+// as they can: by their rank among those of the same bank, then by bank; the k-th 32 of these go to the k-th place of
+// 32 groups. What fills up the last group has value 0. A warp a list.
+extern "C" __global__ void arrange(const u32 *order, const u32 *list_starts, const u16 *rows, const u8 *values,
+                                   const u32 *block_starts, Entry *entries, const u32 *before_pieces, u16 *to_rows,
+                                   u8 *to_values, u32 lists, u32 section_rows) {
+    extern __shared__ u32 ranks[]; // per warp 2 · RANKS: banks that have so many, and postings before them
+    const u32 RANKS = (section_rows + 31) / 32;
+    u32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5, at = blockIdx.x * (blockDim.x >> 5) + warp;
+    if (at >= lists) return;
+    u32 *alive = ranks + warp * 2 * RANKS, *before = alive + RANKS;
+    u32 list = order[at], from = list_starts[list];
+    for (u32 section = 0; section < SECTIONS; section++) {
+        u32 start = before_pieces[piece_of(block_starts, entries[at].block, list, section)];
+        if (lane == 0) entries[at].starts[section] = start;
+        u32 base = section * section_rows, end = from, mine = 0;
+        for (u32 limit = list_starts[list + 1]; end < limit && rows[end] < base + section_rows; end++)
+            mine += ((rows[end] - base) & 31) == lane;
+        u32 most = min(warp_max(mine), RANKS), sum = 0;
+        for (u32 rank = 0; rank < most; rank++) {
+            u32 banks = __ballot_sync(ALL, mine > rank);
+            if (lane == 0) {
+                alive[rank] = banks;
+                before[rank] = sum;
+            }
+            sum += __popc(banks);
+        }
+        __syncwarp();
+        u32 count = end - from, groups = entries[at].groups[section], rank = 0;
+        u64 out = (u64)start * 8;
+        for (u32 p = from; p < end; p++) {
+            u32 row = rows[p] - base;
+            if ((row & 31) != lane || row >= section_rows || rank >= most) continue; // the latter in damaged files
+            u32 place = before[rank] + __popc(alive[rank] & ((1u << lane) - 1));
+            rank++;
+            u32 unit = place >> 8, inside = place & 255, lanes = min(32u, groups - unit * 32);
+            u64 to = out + unit * 256 + (inside % lanes) * 8 + inside / lanes;
+            if (place >= groups * 8) continue;
+            to_rows[to] = (u16)row;
+            to_values[to] = values[p];
+        }
+        for (u32 place = count + lane; place < groups * 8; place += 32) {
+            u32 unit = place >> 8, inside = place & 255, lanes = min(32u, groups - unit * 32);
+            u64 to = out + unit * 256 + (inside % lanes) * 8 + inside / lanes;
+            to_rows[to] = 0;
+            to_values[to] = 0;
+        }
+        from = end;
+        __syncwarp();
+    }
+}
+
+// --- a search begins
+
+// Spreads the queries' weights over a table of the vocabulary, and clears counts.
+extern "C" __global__ void begin(const Query *queries, const u32 *keys, const float *weights, float *table, u32 *bins,
+                                 u32 vocab) {
+    u32 q = blockIdx.y, at = blockIdx.x * blockDim.x + threadIdx.x, step = gridDim.x * blockDim.x;
+    const Query &query = queries[q];
+    for (u32 i = at; i < 2 * BINS; i += step) bins[q * 2 * BINS + i] = 0;
+    for (u32 i = at; i < query.keys; i += step)
+        table[(u64)q * vocab + keys[query.first_key + i]] = weights[query.first_key + i];
+}
+
+// --- dense scores of every document
+
+__device__ __forceinline__ float dot8(uint4 group, const float *query, float total) {
+    u32 pairs[4] = {group.x, group.y, group.z, group.w};
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        total = fmaf(half_bits((u16)pairs[i]), query[2 * i], total);
+        total = fmaf(half_bits((u16)(pairs[i] >> 16)), query[2 * i + 1], total);
+    }
+    return total;
+}
+
+// DENSE_LANES threads a row, each with DENSE_STEPS groups of 8 numbers; N queries are met by one reading of the rows.
+template <int N>
+__device__ __forceinline__ void dense_rows(const Tile *tiles, Query *queries, const float *vectors, float *scores,
+                                           u32 tile_rows, u32 card_rows, u32 width) {
+    const int ROWS = 32 / DENSE_LANES, ROUNDS = DENSE_STEPS * N <= 4 ? 4 : 2;
+    u32 lane = threadIdx.x & 31, part = lane % DENSE_LANES, in_warp = lane / DENSE_LANES, q = blockIdx.y * N;
+    float query[N][DENSE_STEPS * 8], lowest[N], highest[N];
+#pragma unroll
+    for (int n = 0; n < N; n++) {
+        lowest[n] = 3e38f;
+        highest[n] = -3e38f;
+#pragma unroll
+        for (int i = 0; i < DENSE_STEPS; i++)
+#pragma unroll
+            for (int j = 0; j < 8; j++) {
+                u32 at = (i * DENSE_LANES + part) * 8 + j;
+                query[n][i * 8 + j] = at < width ? vectors[(q + n) * width + at] : 0;
+            }
+    }
+    u32 warps = gridDim.x * (blockDim.x >> 5), groups = width / 8;
+    for (u32 w = blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5); w < card_rows / CHUNK; w += warps) {
+        u32 first = w * CHUNK;
+        const Tile &tile = tiles[first / tile_rows];
+        u32 base = first % tile_rows, count = tile.count;
+        for (u32 r = 0; r < CHUNK && base + r < count; r += ROWS * ROUNDS) {
+            uint4 data[ROUNDS][DENSE_STEPS];
+#pragma unroll
+            for (int a = 0; a < ROUNDS; a++)
+#pragma unroll
+                for (int i = 0; i < DENSE_STEPS; i++) {
+                    u32 row = base + r + a * ROWS + in_warp, group = i * DENSE_LANES + part;
+                    data[a][i] = make_uint4(0, 0, 0, 0);
+                    if (row < count && group < groups) data[a][i] = __ldcs(tile.dense + (u64)row * groups + group);
+                }
+#pragma unroll
+            for (int a = 0; a < ROUNDS; a++) {
+                u32 row = r + a * ROWS + in_warp;
+#pragma unroll
+                for (int n = 0; n < N; n++) {
+                    float total = 0;
+#pragma unroll
+                    for (int i = 0; i < DENSE_STEPS; i++) total = dot8(data[a][i], query[n] + i * 8, total);
+#pragma unroll
+                    for (int reach = DENSE_LANES / 2; reach; reach >>= 1)
+                        total += __shfl_xor_sync(ALL, total, reach);
+                    if (base + row < count) {
+                        if (part == 0) scores[(u64)(q + n) * card_rows + first + row] = total;
+                        lowest[n] = fminf(lowest[n], total);
+                        highest[n] = fmaxf(highest[n], total);
+                    }
+                }
+            }
+        }
+    }
+#pragma unroll
+    for (int n = 0; n < N; n++) {
+        for (int reach = 16; reach; reach >>= 1) {
+            lowest[n] = fminf(lowest[n], __shfl_xor_sync(ALL, lowest[n], reach));
+            highest[n] = fmaxf(highest[n], __shfl_xor_sync(ALL, highest[n], reach));
+        }
+        if (lane == 0 && lowest[n] <= highest[n]) {
+            volatile Query &known = queries[q + n];
+            if (ordered(lowest[n]) < known.dense_lowest) atomicMin(&queries[q + n].dense_lowest, ordered(lowest[n]));
+            if (ordered(highest[n]) > known.dense_highest) atomicMax(&queries[q + n].dense_highest, ordered(highest[n]));
+        }
+    }
+}
+
+extern "C" __global__ void dense_one(const Tile *tiles, Query *queries, const float *vectors, float *scores,
+                                     u32 tile_rows, u32 card_rows, u32 width) {
+    dense_rows<1>(tiles, queries, vectors, scores, tile_rows, card_rows, width);
+}
+
+extern "C" __global__ void dense_four(const Tile *tiles, Query *queries, const float *vectors, float *scores,
+                                      u32 tile_rows, u32 card_rows, u32 width) {
+    dense_rows<4>(tiles, queries, vectors, scores, tile_rows, card_rows, width);
+}
+
+// The unit and margin of queries with dense scores, now that those are known; as `retrieve` on the CPU has them.
+extern "C" __global__ void scale(Query *queries, u32 count) {
+    u32 q = blockIdx.x * blockDim.x + threadIdx.x;
+    if (q >= count) return;
+    Query &query = queries[q];
+    float lowest = unordered(query.dense_lowest), highest = unordered(query.dense_highest);
+    double reach = query.reach + (double)(highest - lowest);
+    double unit = (double)(LARGEST_SCORE - query.spare) / (reach > 0 ? reach : 1.0);
+    u64 margin = (u64)ceil(query.reach * unit / LEVELS) + query.spare;
+    if (query.most) margin = min((u64)LARGEST_SCORE, margin + (u64)(query.unseen * unit) + 1);
+    query.lowest = lowest;
+    query.unit = unit;
+    query.margin = (u32)margin;
+}
+
+// --- stage one
+
+__device__ __forceinline__ const Entry *find_list(const Tile &tile, u32 key) {
+    if (key >= tile.keys) return 0;
+    u32 at = tile.key_starts[key], end = tile.key_starts[key + 1];
+    if (end - at == tile.blocks) return tile.entries + at + tile.block;
+    while (at < end && tile.entries[at].block < tile.block) at++;
+    return at < end && tile.entries[at].block == tile.block ? tile.entries + at : 0;
+}
+
+__device__ __forceinline__ void add_posting(u32 *sums, u32 row, u32 score) { atomicAdd(sums + row, score); }
+
+__device__ __forceinline__ void add_group(u32 *sums, uint4 rows, uint2 values, u32 step) {
+    add_posting(sums, rows.x & 0xffff, step * (values.x & 0xff));
+    add_posting(sums, rows.x >> 16, step * (values.x >> 8 & 0xff));
+    add_posting(sums, rows.y & 0xffff, step * (values.x >> 16 & 0xff));
+    add_posting(sums, rows.y >> 16, step * (values.x >> 24));
+    add_posting(sums, rows.z & 0xffff, step * (values.y & 0xff));
+    add_posting(sums, rows.z >> 16, step * (values.y >> 8 & 0xff));
+    add_posting(sums, rows.w & 0xffff, step * (values.y >> 16 & 0xff));
+    add_posting(sums, rows.w >> 16, step * (values.y >> 24));
+}
+
+// The warps take units in turn, AHEAD of them loaded before the first is added.
+__device__ __forceinline__ void add_units(u32 *sums, const uint4 *units, u32 count, const Tile &tile, u32 lane, u32 warp) {
+    const u32 WARPS = THREADS / 32;
+    const uint4 *all_rows = tile.rows + lane;
+    const uint2 *all_values = tile.values + lane;
+    uint4 rows[AHEAD];
+    uint2 values[AHEAD];
+    u32 steps[AHEAD]; // 0 where this thread has nothing to add
+    auto fetch = [&](int slot, u32 at) {
+        steps[slot] = 0;
+        if (at < count) {
+            uint4 unit = units[at];
+            if (lane < unit.y) {
+                rows[slot] = __ldcs(all_rows + unit.x);
+                values[slot] = __ldcs(all_values + unit.x);
+                steps[slot] = unit.z;
+            }
+        }
+    };
+#pragma unroll
+    for (int slot = 0; slot < AHEAD; slot++) fetch(slot, warp + slot * WARPS);
+    for (u32 at = warp; at < count; at += AHEAD * WARPS) {
+#pragma unroll
+        for (int slot = 0; slot < AHEAD; slot++) {
+            if (steps[slot]) add_group(sums, rows[slot], values[slot], steps[slot]);
+            fetch(slot, at + (slot + AHEAD) * WARPS);
+        }
+    }
+}
+
+// Scores of a tile's documents: lists are cut into units of 32 groups, which the warps take in turn, so that a list
+// that half the documents are in keeps all warps busy. Keeps the largest score of each 128 documents, and counts
+// these: k of them above a score mean k documents above it.
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
+    score(const Tile *tiles, const Query *queries, const u32 *keys, const float *weights, const float *extra,
+          const u32 *allowed, u32 *scores, u32 *maxima, u32 *bins, u32 tile_rows, u32 card_rows) {
+    extern __shared__ uint4 shared[];
+    u32 *sums = (u32 *)shared;
+    uint4 *units = shared + tile_rows / 4; // UNITS: first group, groups, step
+    __shared__ u32 totals[32];
+    const u32 WARPS = THREADS / 32, lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    const u32 q = blockIdx.x, first = blockIdx.y * tile_rows;
+    const Tile &tile = tiles[blockIdx.y];
+    const Query &query = queries[q];
+    const double unit = query.unit;
+    for (u32 i = threadIdx.x; i < tile_rows / 4; i += THREADS) shared[i] = make_uint4(0, 0, 0, 0);
+    for (u32 from = 0; from < query.strong; from += THREADS * KEYS_EACH) {
+        u32 start[KEYS_EACH], groups[KEYS_EACH], step[KEYS_EACH], mine = 0;
+#pragma unroll
+        for (int i = 0; i < KEYS_EACH; i++) {
+            u32 at = from + i * THREADS + threadIdx.x;
+            const Entry *entry = at < query.strong ? find_list(tile, keys[query.first_key + at]) : 0;
+            groups[i] = 0;
+            if (entry) {
+                start[i] = entry->starts[tile.section];
+                groups[i] = entry->groups[tile.section];
+                double maximum = half_bits(entry->maximum);
+                step[i] = (u32)ceil((double)weights[query.first_key + at] * maximum * unit / LEVELS);
+            }
+            mine += (groups[i] + 31) >> 5;
+        }
+        u32 end = block_scan(mine, totals), all = totals[WARPS - 1];
+        __syncthreads();
+        for (u32 base = 0; base < all; base += UNITS) {
+            u32 to = end - mine;
+#pragma unroll
+            for (int i = 0; i < KEYS_EACH; i++)
+                for (u32 done = 0; done < groups[i]; done += 32, to++)
+                    if (to - base < UNITS) units[to - base] = make_uint4(start[i] + done, min(32u, groups[i] - done), step[i], 0);
+            __syncthreads();
+            add_units(sums, units, min((u32)UNITS, all - base), tile, lane, warp);
+            __syncthreads();
+        }
+    }
+    if (query.strong == 0) __syncthreads();
+    for (u32 chunk = warp; chunk < tile_rows / CHUNK; chunk += WARPS) {
+        u32 row = chunk * CHUNK + lane * 4;
+        uint4 four = shared[row >> 2];
+        u32 score[4] = {four.x, four.y, four.z, four.w};
+        if (query.flags & EXTRA) {
+            float4 dense = *(const float4 *)(extra + (u64)q * card_rows + first + row);
+            float more[4] = {dense.x, dense.y, dense.z, dense.w};
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                if (row + i < tile.count) score[i] += (u32)ceil((double)(more[i] - query.lowest) * unit) + 1;
+        }
+        if (allowed) {
+            u32 bits = allowed[(first + row) >> 5] >> (row & 31);
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                if (!(bits >> i & 1)) score[i] = 0;
+        }
+        u32 largest = warp_max(max(max(score[0], score[1]), max(score[2], score[3])));
+        if (largest)
+            *(uint4 *)(scores + (u64)q * card_rows + first + row) = make_uint4(score[0], score[1], score[2], score[3]);
+        __syncwarp();
+        if (lane == 0) sums[chunk * CHUNK] = largest; // the chunk's scores are done with
+    }
+    __syncthreads();
+    for (u32 from = 0; from < tile_rows / CHUNK; from += THREADS) {
+        u32 chunk = from + threadIdx.x, largest = chunk < tile_rows / CHUNK ? sums[chunk * CHUNK] : 0;
+        u32 bin = bin_of(largest), same = __match_any_sync(ALL, bin);
+        if (chunk < tile_rows / CHUNK) maxima[(u64)q * (card_rows / CHUNK) + first / CHUNK + chunk] = largest;
+        if (largest && (same & ((1u << lane) - 1)) == 0)
+            atomicAdd(bins + q * 2 * BINS + place_of(bin), __popc(same));
+    }
+}
+
+// Takes every document that can still be among the k best, or is surely among the best `most`.
+extern "C" __global__ void __launch_bounds__(1024) collect(Query *queries, const u32 *scores, const u32 *maxima, const u32 *bins, u64 *candidates,
+                                   u32 room, u32 card_rows) {
+    __shared__ u32 totals[32], found[2];
+    u32 q = blockIdx.y, lane = threadIdx.x & 31, chunks = card_rows / CHUNK;
+    Query &query = queries[q];
+    u32 edge = edge_of(bin_reaching(bins + q * 2 * BINS, query.hold, totals, found));
+    u32 lowest = edge > query.margin + 1 ? edge - query.margin - 1 : 0;
+    if (query.most) {
+        u32 other = edge_of(bin_reaching(bins + q * 2 * BINS, query.most, totals, found));
+        lowest = max(lowest, other ? other - 1 : 0);
+    }
+    if (blockIdx.x == 0 && threadIdx.x == 0) query.first_edge = edge;
+    for (u32 from = (blockIdx.x * blockDim.x + threadIdx.x) & ~31u; from < chunks; from += gridDim.x * blockDim.x) {
+        u32 mine = from + lane < chunks ? maxima[(u64)q * chunks + from + lane] : 0;
+        u32 passing = __ballot_sync(ALL, mine > lowest);
+        while (passing) { // up to four chunks at a time: their scores arrive together, their places are taken together
+            u32 rows[4], count = 0;
+            uint4 score[4];
+#pragma unroll
+            for (int c = 0; c < 4; c++) {
+                score[c] = make_uint4(0, 0, 0, 0);
+                if (passing) {
+                    rows[c] = (from + __ffs(passing) - 1) * CHUNK + lane * 4;
+                    score[c] = *(const uint4 *)(scores + (u64)q * card_rows + rows[c]);
+                    passing &= passing - 1;
+                }
+            }
+#pragma unroll
+            for (int c = 0; c < 4; c++)
+                count += (score[c].x > lowest) + (score[c].y > lowest) + (score[c].z > lowest) + (score[c].w > lowest);
+            u32 before = count;
+            for (int reach = 1; reach < 32; reach <<= 1) {
+                u32 other = __shfl_up_sync(ALL, before, reach);
+                if (lane >= reach) before += other;
+            }
+            u32 base = 0;
+            if (lane == 31) base = atomicAdd(&query.candidates, before);
+            u32 to = __shfl_sync(ALL, base, 31) + before - count;
+            auto take = [&](u32 value, u32 row) {
+                if (value <= lowest) return;
+                if (to < room) candidates[(u64)q * room + to] = (u64)value << 32 | (u32)~row;
+                to++;
+            };
+#pragma unroll
+            for (int c = 0; c < 4; c++) {
+                take(score[c].x, rows[c]);
+                take(score[c].y, rows[c] + 1);
+                take(score[c].z, rows[c] + 2);
+                take(score[c].w, rows[c] + 3);
+            }
+        }
+    }
+}
+
+// Where there are more than `most` candidates: the key of the last of the best so many, equal scores by position.
+extern "C" __global__ void __launch_bounds__(1024) cut(Query *queries, const u64 *candidates, u32 room) {
+    __shared__ u32 counts[BINS], totals[32], found[2]; // BINS is 1 << 11
+    Query &query = queries[blockIdx.y];
+    const u64 *mine = candidates + (u64)blockIdx.y * room;
+    u32 count = min(query.candidates, room);
+    if (query.most == 0 || count <= query.most) return;
+    u64 known = 0; // the leading bits of the key that is looked for
+    u32 wanted = query.most;
+    for (int shift = 53; shift >= -2; shift -= 11) { // 11 bits at a time, at last 9
+        int down = max(shift, 0), width = shift < 0 ? 9 : 11;
+        for (u32 i = threadIdx.x; i < BINS; i += blockDim.x) counts[i] = 0;
+        __syncthreads();
+        for (u32 i = threadIdx.x; i < count; i += blockDim.x)
+            if (shift == 53 || mine[i] >> (down + width) == known)
+                atomicAdd(counts + place_of((u32)(mine[i] >> down & ((1u << width) - 1))), 1);
+        __syncthreads();
+        u32 digit = bin_reaching(counts, wanted, totals, found);
+        wanted -= found[1];
+        known = known << width | digit;
+        bool settled = counts[place_of(digit)] == wanted || shift < 0; // all that begin so are among them
+        __syncthreads();
+        if (settled) {
+            if (threadIdx.x == 0) query.cut = known << down;
+            return;
+        }
+    }
+}
+
+// --- stage two
+
+__device__ float exact_lexical(const Tile &tile, u32 row, const u32 *sieve, const float *table,
+                               u32 vocab) { // for a whole warp
+    const int EACH = 8; // weights a thread has in flight
+    u32 lane = threadIdx.x & 31, start = tile.row_starts[row];
+    u32 end = (u32)min((u64)tile.row_starts[row + 1], tile.weights);
+    double total = 0; // in the order of keys, as on the CPU
+    for (u32 from = start; from < end; from += 32 * EACH) {
+        u32 keys[EACH];
+        double products[EACH];
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            u32 at = from + i * 32 + lane;
+            keys[i] = ALL;
+            if (at < end) keys[i] = tile.wide_keys ? ((const u32 *)tile.row_keys)[at] : ((const u16 *)tile.row_keys)[at];
+        }
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            u32 bit = keys[i] & (SIEVE - 1);
+            products[i] = 0;
+            if (keys[i] < vocab && sieve[bit >> 5] >> (bit & 31) & 1)
+                products[i] = (double)table[keys[i]] * (double)half_bits(tile.row_weights[from + i * 32 + lane]);
+        }
+#pragma unroll
+        for (int i = 0; i < EACH; i++)
+            for (u32 hits = __ballot_sync(ALL, products[i] != 0); hits; hits &= hits - 1)
+                total += __shfl_sync(ALL, products[i], __ffs(hits) - 1);
+    }
+    return (float)total;
+}
+
+__device__ float exact_dense(const Tile &tile, u32 row, const float *vector, u32 width) { // for a whole warp
+    float total = 0;
+    for (u32 group = threadIdx.x & 31; group < width / 8; group += 32)
+        total = dot8(tile.dense[(u64)row * (width / 8) + group], vector + group * 8, total);
+    for (int reach = 16; reach; reach >>= 1) total += __shfl_xor_sync(ALL, total, reach);
+    return total;
+}
+
+__device__ __forceinline__ float bound_of(const Query &query, u32 score) {
+    return (float)((double)score / query.unit * (1 + 1e-6) + ((double)query.lowest + query.unseen));
+}
+
+__device__ __forceinline__ u32 scaled(const Query &query, float score) { // rises with the score
+    return (u32)min(max(((double)score - query.lowest) * query.unit, 0.0), (double)LARGEST_SCORE);
+}
+
+// Exact scores. The first time, of the k with the highest bounds, or some more; then of the others whose bound
+// reaches the least of these.
+extern "C" __global__ void __launch_bounds__(256) rescore(const Tile *tiles, Query *queries, const u32 *keys,
+                                   const float *vectors, const float *table, const float *extra, const u64 *candidates,
+                                   u64 *finalists, float *lexical, float *dense, u32 *bins, u32 room, u32 tile_rows,
+                                   u32 card_rows, u32 vocab, u32 width, u32 again) {
+    __shared__ u32 sieve[SIEVE / 32], held[256], count;
+    u32 q = blockIdx.y, lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    Query &query = queries[q];
+    u32 all = min(query.candidates, room), each = (all + gridDim.x - 1) / gridDim.x, begin = blockIdx.x * each;
+    u32 end = min(all, begin + each);
+    const bool at_once = all <= FEW || query.most || query.flags & (EVERY_CANDIDATE | BOUNDS);
+    if (begin >= end || (again && at_once)) return;
+    for (u32 i = threadIdx.x; i < SIEVE / 32; i += blockDim.x) sieve[i] = 0;
+    __syncthreads();
+    for (u32 i = threadIdx.x; i < query.keys; i += blockDim.x) {
+        u32 bit = keys[query.first_key + i] & (SIEVE - 1);
+        atomicOr(sieve + (bit >> 5), 1u << (bit & 31));
+    }
+    float least = 0;
+    if (again) {
+        least = unordered(query.least);
+        least -= 1e-5f * fabsf(least);
+    }
+    for (u32 from = begin; from < end; from += blockDim.x) {
+        if (threadIdx.x == 0) count = 0;
+        __syncthreads();
+        u32 at = from + threadIdx.x;
+        if (at < end && candidates[(u64)q * room + at] >= query.cut) {
+            u32 score = (u32)(candidates[(u64)q * room + at] >> 32);
+            bool first = score >= query.first_edge || at_once;
+            if (again ? !first && bound_of(query, score) >= least : first) held[atomicAdd(&count, 1)] = at;
+        }
+        __syncthreads();
+        for (u32 i = warp; i < count; i += blockDim.x >> 5) {
+            u64 key = candidates[(u64)q * room + held[i]];
+            u32 row = ~(u32)key;
+            const Tile &tile = tiles[row / tile_rows];
+            float words, meaning = 0;
+            if (query.flags & BOUNDS) words = bound_of(query, (u32)(key >> 32));
+            else words = exact_lexical(tile, row % tile_rows, sieve, table + (u64)q * vocab, vocab);
+            if (query.flags & DENSE_OF_CANDIDATES)
+                meaning = exact_dense(tile, row % tile_rows, vectors + q * width, width);
+            else if (query.flags & EXTRA) meaning = extra[(u64)q * card_rows + row];
+            if (lane == 0) {
+                float total = words + meaning;
+                u32 to = atomicAdd(&query.finalists, 1);
+                finalists[(u64)q * room + to] = (u64)ordered(total) << 32 | (u32)~row;
+                lexical[(u64)q * room + to] = words;
+                dense[(u64)q * room + to] = meaning;
+                atomicAdd(bins + q * 2 * BINS + BINS + place_of(bin_of(scaled(query, total))), 1);
+                if (!again) atomicMin(&query.least, ordered(total));
+            }
+        }
+        __syncthreads();
+    }
+}
+
+// Each finalist's place in the ranking: how many come before it. Equal scores come by position here, and those equal
+// to the k-th come along, so that the host can order them by id. Cleans the table for the next search.
+extern "C" __global__ void __launch_bounds__(1024) order(const Tile *tiles, Query *queries, const u32 *keys, float *table, const u64 *finalists,
+                                 const float *lexical, const float *dense, const u32 *bins, u32 *to_positions,
+                                 float *to_lexical, float *to_dense, u32 room, u32 results, u32 tile_rows, u32 vocab) {
+    __shared__ u32 totals[32], found[2], passing;
+    __shared__ u64 near[NEAR];
+    u32 q = blockIdx.y, lane = threadIdx.x & 31;
+    Query &query = queries[q];
+    const u64 *mine = finalists + (u64)q * room;
+    if (blockIdx.x == 0)
+        for (u32 i = threadIdx.x; i < query.keys; i += blockDim.x) table[(u64)q * vocab + keys[query.first_key + i]] = 0;
+    u32 count = query.finalists;
+    if (count > RANKED) return;
+    u32 edge = bin_reaching(bins + q * 2 * BINS + BINS, query.k, totals, found);
+    if (threadIdx.x == 0) passing = 0;
+    __syncthreads();
+    for (u32 from = threadIdx.x; from < count; from += 4 * blockDim.x) { // those that can be among the k best
+        u64 keys[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++) keys[i] = from + i * blockDim.x < count ? mine[from + i * blockDim.x] : 0;
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            if (keys[i] && bin_of(scaled(query, unordered((u32)(keys[i] >> 32)))) >= edge) {
+                u32 to = atomicAdd(&passing, 1);
+                if (to < NEAR) near[to] = keys[i];
+            }
+    }
+    __syncthreads();
+    bool fits = passing <= NEAR;
+    const u64 *others = fits ? near : mine;
+    u32 rivals = fits ? passing : count, warps = gridDim.x * (blockDim.x >> 5);
+    for (u32 at = blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5); at < count; at += warps) {
+        u64 key = mine[at];
+        if (bin_of(scaled(query, unordered((u32)(key >> 32)))) < edge) continue;
+        u32 higher = 0, before = 0;
+#pragma unroll 4
+        for (u32 i = lane; i < rivals; i += 32) {
+            u64 other = others[i];
+            higher += other >> 32 > key >> 32;
+            before += other > key;
+        }
+        higher = warp_sum(higher);
+        before = warp_sum(before);
+        if (lane == 0 && higher < query.k) {
+            atomicAdd(&query.returned, 1);
+            if (before < results) {
+                u32 row = ~(u32)key;
+                to_positions[(u64)q * results + before] = tiles[row / tile_rows].first + row % tile_rows;
+                to_lexical[(u64)q * results + before] = lexical[(u64)q * room + at];
+                to_dense[(u64)q * results + before] = dense[(u64)q * room + at];
+            }
+        }
+    }
+}

@@ -1,0 +1,237 @@
+"""Search over cards: a query goes to each, and what comes back is ranked as on the CPU."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from operator import is_not
+from threading import Lock
+
+import numpy as np
+
+from denslice.errors import InputError
+from denslice.search.gpu import layout, memory
+from denslice.search.gpu.card import NO_DENSE, TOGETHER, Answer, Card, Started
+from denslice.search.gpu.device import Device, Handle, cuda_devices
+from denslice.search.gpu.layout import EXTRA
+from denslice.search.gpu.memory import LEFT_OUT, Held
+from denslice.search.gpu.plan import Plan, plan
+from denslice.search.retrieve import (
+    NO_SCORES,
+    Found,
+    Mask,
+    QueryVectors,
+    Settings,
+    best_of,
+    dense_scores_of,
+    rank,
+    rerank,
+    rerank_best,
+)
+from denslice.store.segment import Segment
+from denslice.vectors import Floats
+
+Progress = Callable[[int], None]
+NOTHING = Answer(np.zeros(0, dtype=np.int64), NO_SCORES, NO_DENSE)
+
+
+class Cards:
+    """An index's segments on one or several cards."""
+
+    def __init__(self, devices: Sequence[Device], leave_out: Sequence[str], segments: Sequence[Segment] = ()) -> None:
+        """Ready to load. What `leave_out` names stays in the folder."""
+        unknown = [name for name in leave_out if name not in LEFT_OUT]
+        if isinstance(leave_out, str) or unknown:
+            raise InputError(f"leave_out is {leave_out!r}, expected some of {', '.join(LEFT_OUT)}")
+        self.devices, self.leave_out, self.segments = tuple(devices), tuple(leave_out), tuple(segments)
+        self.section_rows = self._section_rows()
+        self._known: dict[str, tuple[int, Held]] = {}  # by folder: the card and what it holds
+        self._last: tuple[Sequence[Mask] | None, list[Handle | None]] = None, []
+        self._lock = Lock()
+
+    @classmethod
+    def named(cls, device: str, leave_out: Sequence[str]) -> Cards:
+        """The cards that a device's name means, with nothing on them yet."""
+        return cls(cuda_devices(device), leave_out)
+
+    def moved(self, segments: Sequence[Segment]) -> Cards:
+        """Ready to load other segments on the same cards; those that are there already stay."""
+        cards = Cards(self.devices, self.leave_out, segments)
+        cards.section_rows = self.section_rows if self._known else cards.section_rows
+        cards._known, cards._lock = dict(self._known), self._lock  # they share the cards' order of work
+        return cards
+
+    def load(self, progress: Progress | None = None) -> Cards:
+        """Takes in what the cards do not hold yet; InputError where it will not fit."""
+        placed = self._placed()
+        for number, device in enumerate(self.devices):
+            new = [
+                s for s, at in zip(self.segments, placed, strict=True) if at == number and _name(s) not in self._known
+            ]
+            sizes = [memory.sizes_of(s, self.leave_out, self.section_rows) for s in new]
+            names = {name for one in sizes for name in one}
+            memory.check_fits(
+                device, {n: sum(one.get(n, 0) for one in sizes) for n in sorted(names)}, len(self.devices)
+            )
+            with device.using():
+                launch = device.compile(256, 1, self.dimensions)
+                for segment in new:
+                    held = memory.take_in(device, launch, segment, self.leave_out, self.section_rows)
+                    self._known[_name(segment)] = number, held
+                    if progress:
+                        progress(segment.rows)
+        self._known = {_name(s): self._known[_name(s)] for s in self.segments}
+        return self
+
+    def search(self, queries: Sequence[QueryVectors], settings: Settings, masks: Sequence[Mask]) -> list[Found]:
+        """The k best documents of each query, as `retrieve.search` finds them."""
+        answers = self.answers(queries, settings, masks)
+        return [rank(self.segments, a.positions, a.lexical, a.dense, settings.k) for a in answers]
+
+    def answers(self, queries: Sequence[QueryVectors], settings: Settings, masks: Sequence[Mask]) -> list[Answer]:
+        """The same, as positions over all segments: equal scores are not in the order of ids yet."""
+        for query in queries:
+            self._check(query)
+        answers = [NOTHING] * len(queries)
+        with self._lock:
+            allowed = self._allowed(masks)
+            waiting: deque[tuple[list[int], list[Started]]] = deque()
+            for start in range(0, len(queries), TOGETHER):
+                for ours, plans in self._planned(queries, range(start, min(start + TOGETHER, len(queries))), settings):
+                    if self._needs_host(plans[0], settings):
+                        for at, one in zip(ours, plans, strict=True):
+                            answers[at] = self._on_host(queries[at], one, allowed)
+                        continue
+                    started = [card.start(plans, mask) for (_, card), mask in zip(self.cards, allowed, strict=True)]
+                    waiting.append((ours, started))
+                    if len(waiting) > 1:
+                        self._finish(*waiting.popleft(), answers)
+            for one_started in waiting:
+                self._finish(*one_started, answers)
+        return answers
+
+    def info(self) -> dict[str, int]:
+        """Bytes on the cards, by what they are for, and the postings they hold."""
+        held = [one for _, one in self._known.values()]
+        sizes = {name: sum(one.sizes[name] for one in held) for name in ("postings", "rows", "dense")}
+        return {f"{name}_bytes": size for name, size in sizes.items()} | {"postings": sum(one.postings for one in held)}
+
+    @cached_property
+    def docs(self) -> int:
+        """How many rows there are, deleted ones among them."""
+        return sum(segment.rows for segment in self.segments)
+
+    @cached_property
+    def dimensions(self) -> int:
+        """Width of the dense vectors on the cards, 0 where there are none."""
+        if "dense" in self.leave_out or not self.segments or self.segments[0].dense is None:
+            return 0
+        return int(self.segments[0].dense.shape[1])
+
+    @cached_property
+    def maxima(self) -> Floats:
+        """The largest weight of each key in any segment."""
+        held = [one.maxima for _, one in self._known.values()]
+        largest = np.zeros(max((len(one) for one in held), default=0), dtype=np.float32)
+        for one in held:
+            np.maximum(largest[: len(one)], one, out=largest[: len(one)])
+        return largest
+
+    @cached_property
+    def cards(self) -> list[tuple[list[int], Card]]:
+        """Each card that holds anything, and the numbers of its segments."""
+        firsts = np.concatenate([[0], np.cumsum([s.rows for s in self.segments])]).tolist()
+        width = layout.dense_shape(self.dimensions)[0] if self.dimensions else 0
+        made = []
+        for number, device in enumerate(self.devices):
+            ours = [at for at, s in enumerate(self.segments) if self._known[_name(s)][0] == number]
+            held = [(firsts[at], self._known[_name(self.segments[at])][1]) for at in ours]
+            if held:
+                made.append((ours, Card(device, held, width, len(self.maxima), self.section_rows)))
+        return made
+
+    def _planned(
+        self, queries: Sequence[QueryVectors], chosen: range, settings: Settings
+    ) -> Iterable[tuple[list[int], list[Plan]]]:
+        """Some queries' numbers and plans, those together that are alike; without those that cannot find anything."""
+        alike: dict[tuple[int, bool], tuple[list[int], list[Plan]]] = {}
+        for at in chosen:
+            made = plan(queries[at], settings, self.maxima, self.docs)
+            if made is not None:
+                ours, plans = alike.setdefault((made["flags"], made["most"] > 0), ([], []))
+                ours.append(at)
+                plans.append(made)
+        return alike.values()
+
+    def _needs_host(self, like: Plan, settings: Settings) -> bool:
+        """Whether exact scores come from the folder: the cards have no rows, or must agree on the best candidates."""
+        return ("rows" in self.leave_out and settings.rerank) or (like["most"] > 0 and len(self.cards) > 1)
+
+    def _finish(self, ours: Sequence[int], started: Sequence[Started], answers: list[Answer]) -> None:
+        parts = [card.finish(one) for (_, card), one in zip(self.cards, started, strict=True)]
+        for number, at in enumerate(ours):
+            answers[at] = parts[0][number] if len(parts) == 1 else _joined([part[number] for part in parts])
+
+    def _on_host(self, query: QueryVectors, plan: Plan, allowed: Sequence[Handle | None]) -> Answer:
+        """Candidates from the cards, exact scores from the folder's rows: where the cards have none, or must agree."""
+        parts = [card.candidates(plan, mask) for (_, card), mask in zip(self.cards, allowed, strict=True)]
+        positions, bounds, dense = (np.concatenate(column) for column in zip(*parts, strict=True))
+        if plan["most"]:
+            order = np.argsort(positions)
+            kept = order[best_of(bounds[order], plan["most"])]
+            positions, bounds, dense = positions[kept], bounds[kept], dense[kept] if len(dense) else dense
+        if plan["flags"] & layout.EVERY_CANDIDATE:
+            lexical = rerank(self.segments, positions, query)
+            return Answer(positions, lexical, dense_scores_of(self.segments, positions, query))
+        every = np.zeros(self.docs if plan["flags"] & EXTRA else 0, dtype=np.float32)
+        every[positions[: len(every)]] = dense
+        chosen, lexical = rerank_best(self.segments, positions, bounds, query, every, plan["k"])
+        return Answer(chosen, lexical, every[chosen] if len(every) else NO_DENSE)
+
+    def _allowed(self, masks: Sequence[Mask]) -> list[Handle | None]:
+        """The masks on their cards; the last ones stay there, since one filter or none is asked for again and again."""
+        before, on_cards = self._last
+        if before is not masks and (before is None or any(map(is_not, masks, before))):
+            on_cards = [card.mask([masks[at] for at in ours]) for ours, card in self.cards]
+        self._last = masks, on_cards
+        return on_cards
+
+    def _check(self, query: QueryVectors) -> None:
+        if query.dense is None:
+            return
+        if self.segments and not self.dimensions:
+            raise InputError('the card holds no dense vectors (leave_out names them); mode="lexical" needs none')
+        if self.segments and self.dimensions != len(query.dense):
+            raise InputError(f"the query has {len(query.dense)} dimensions, the index {self.dimensions}")
+
+    def _placed(self) -> list[int]:
+        """The card of each segment: where it is already, or else in order, each card its share of the weights."""
+        sizes = np.array([len(s.postings.rows) + s.rows for s in self.segments], dtype=np.float64)
+        ends = np.cumsum(sizes)
+        share = (ends - sizes / 2) / max(1.0, float(sizes.sum())) * len(self.devices)
+        wanted = np.minimum(share.astype(np.int64), len(self.devices) - 1).tolist()
+        return [
+            self._known[_name(s)][0] if _name(s) in self._known else at
+            for s, at in zip(self.segments, wanted, strict=True)
+        ]
+
+    def _section_rows(self) -> int:
+        if not self.segments:
+            return layout.TILE_ROWS
+        lists, postings = (
+            sum(len(part) for part in parts)
+            for parts in zip(*((s.postings.keys, s.postings.rows) for s in self.segments), strict=True)
+        )
+        room = min(device.shared_bytes for device in self.devices) - layout.UNITS * 16 - 2048
+        return layout.rows_of_sections(self.segments[0].postings.block, lists, postings, room // 4)
+
+
+def _name(segment: Segment) -> str:
+    return str(segment.folder)
+
+
+def _joined(parts: Sequence[Answer]) -> Answer:
+    positions = np.concatenate([part.positions for part in parts])
+    lexical = np.concatenate([part.lexical for part in parts])
+    return Answer(positions, lexical, np.concatenate([part.dense for part in parts]))

@@ -1,0 +1,371 @@
+"""A card made of numpy: the kernels of kernels.cu as plain definitions, over the same arrays, where there is no GPU.
+
+Everything a kernel reaches through an address is reached through it here too.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+
+from denslice.search.gpu import layout
+from denslice.search.gpu.layout import (
+    BINS,
+    BOUNDS,
+    CHUNK,
+    DENSE_OF_CANDIDATES,
+    ENTRY,
+    EVERY_CANDIDATE,
+    EXTRA,
+    LARGEST_SCORE,
+    QUERY,
+    SECTIONS,
+    TILE,
+)
+
+LEVELS = 255.0
+WARP = 32
+
+
+class NumpyDevice:
+    """Arrays of the host, and kernels that run when they are launched."""
+
+    name = "numpy"
+    processors = 2
+    shared_bytes = 96 << 10
+    processor_bytes = 100 << 10
+
+    def __init__(self, free: int = 1 << 40) -> None:
+        self.free = free
+
+    def free_bytes(self) -> int:
+        return self.free
+
+    def put(self, array: np.ndarray) -> np.ndarray:
+        return np.array(array)
+
+    def refill(self, handle: np.ndarray, array: np.ndarray) -> None:
+        handle[:] = array
+
+    def empty(self, shape: Any, dtype: Any) -> np.ndarray:
+        array = np.empty(shape, dtype)
+        array.reshape(-1).view(np.uint8)[:] = 0xA5  # what nobody wrote must not be taken for nothing
+        return array
+
+    def zeros(self, shape: Any, dtype: Any) -> np.ndarray:
+        return np.zeros(shape, dtype)
+
+    pinned = zeros
+
+    def get(self, handle: np.ndarray) -> np.ndarray:
+        return handle.copy()
+
+    def copy_in(self, handle: np.ndarray, array: np.ndarray) -> None:
+        handle[:] = array
+
+    def copy_back(self, to: np.ndarray, handle: np.ndarray) -> None:
+        to[:] = handle
+
+    def address(self, handle: np.ndarray | None) -> int:
+        return 0 if handle is None else handle.ctypes.data
+
+    def running_sum(self, handle: np.ndarray) -> np.ndarray:
+        return np.concatenate([[0], np.cumsum(handle)]).astype(np.uint32)
+
+    def compile(self, threads: int, resident: int, dimensions: int) -> Callable[..., None]:
+        assert threads % WARP == 0
+        assert threads * resident <= 2048
+        return self._launch
+
+    def _launch(self, name: str, grid: tuple[int, int], threads: int, arguments: tuple[Any, ...], shared: int) -> None:
+        assert all(0 < size < 2**31 for size in grid)
+        assert shared <= self.shared_bytes
+        KERNELS[name](grid, *arguments)
+
+    def recorded(self, work: Callable[[], None]) -> Callable[[], None]:
+        return work
+
+    def wait(self) -> None:
+        pass
+
+    def marker(self) -> NumpyDevice:
+        return self
+
+    def set(self) -> None:
+        pass
+
+    def using(self) -> AbstractContextManager[Any]:
+        return nullcontext()
+
+
+def at_address(address: int, count: int, dtype: Any) -> np.ndarray:
+    """The array that begins there."""
+    size = count * np.dtype(dtype).itemsize
+    return np.frombuffer((ctypes.c_uint8 * size).from_address(int(address)), dtype) if size else np.zeros(0, dtype)
+
+
+# --- taking in a segment
+
+
+def measure(grid, order, starts, rows, maxima, blocks, block_starts, entries, pieces, lists, section_rows):
+    entries = entries.view(ENTRY)
+    for at, list_ in enumerate(order[:lists].tolist()):
+        mine = rows[starts[list_] : starts[list_ + 1]]
+        sizes = [int(np.sum(mine // section_rows == section)) for section in range(SECTIONS)]
+        entries[at]["groups"] = [-(-size // 8) for size in sizes]
+        entries[at]["maximum"], entries[at]["block"] = maxima[list_], blocks[list_]
+        pieces[pieces_of(block_starts, blocks[list_], list_)] = entries[at]["groups"]
+
+
+def arrange(grid, order, starts, rows, values, block_starts, entries, before, to_rows, to_values, lists, section_rows):
+    entries = entries.view(ENTRY)
+    for at, list_ in enumerate(order[:lists].tolist()):
+        entries[at]["starts"] = before[pieces_of(block_starts, entries[at]["block"], list_)]
+        mine = slice(starts[list_], starts[list_ + 1])
+        for section, start in enumerate(entries[at]["starts"].tolist()):
+            here = np.flatnonzero(rows[mine] // section_rows == section) + mine.start
+            arranged_rows, arranged_values = arranged(rows[here] - section * section_rows, values[here])
+            to_rows[8 * start :][: len(arranged_rows)] = arranged_rows
+            to_values[8 * start :][: len(arranged_rows)] = arranged_values
+
+
+def pieces_of(block_starts: np.ndarray, block: int, list_: int) -> list[int]:
+    """Where the sections of a list come among all: by block, then by section, then by key."""
+    first, end = int(block_starts[block]), int(block_starts[block + 1])
+    return [SECTIONS * first + section * (end - first) + list_ - first for section in range(SECTIONS)]
+
+
+def arranged(rows: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A section's postings by their rank among those of the same bank, then by bank, 8 for each thread of a warp."""
+    banks = rows % WARP
+    ranks = np.array([np.sum(banks[:i] == banks[i]) for i in range(len(rows))], dtype=np.int64)
+    order = np.lexsort((banks, ranks))
+    count = -(-len(rows) // 8) * 8
+    filled = [np.append(part[order], np.zeros(count - len(rows), part.dtype)) for part in (rows, values)]
+    return tuple(
+        np.concatenate([unit.reshape(8, -1).T.ravel() for unit in np.split(part, range(256, count, 256))] or [part])
+        for part in filled
+    )
+
+
+# --- a search
+
+
+def begin(grid, queries, keys, weights, table, bins, vocab):
+    keys, weights = keys.view(np.uint32), weights.view(np.float32)
+    for q, query in enumerate(records(queries, grid[1])):
+        mine = slice(query["first_key"], query["first_key"] + query["keys"])
+        assert not table[q * vocab : (q + 1) * vocab].any()  # the search before cleaned up
+        table[q * vocab + keys[mine].astype(np.int64)] = weights[mine]
+        bins[q * 2 * BINS : (q + 1) * 2 * BINS] = 0
+
+
+def dense(together: int):
+    def kernel(grid, tiles, queries, vectors, scores, tile_rows, places, width):
+        queries, vectors = records(queries, together * grid[1]), vectors.view(np.float32)
+        for q in range(together * grid[1]):
+            for at, tile in enumerate(tiles.view(TILE)):
+                rows = at_address(tile["dense"], tile["count"] * width, np.float16).reshape(-1, width)
+                found = rows.astype(np.float32) @ vectors[q * width : (q + 1) * width]
+                scores[q * places + at * tile_rows :][: tile["count"]] = found
+                queries[q]["dense_lowest"] = min(queries[q]["dense_lowest"], ordered(found.min()))
+                queries[q]["dense_highest"] = max(queries[q]["dense_highest"], ordered(found.max()))
+
+    return kernel
+
+
+def scale(grid, queries, count):
+    for query in records(queries, count):
+        lowest, highest = (unordered(query[name]) for name in ("dense_lowest", "dense_highest"))
+        reach = query["reach"] + float(highest - lowest)
+        unit = (LARGEST_SCORE - int(query["spare"])) / (reach or 1.0)
+        margin = int(np.ceil(query["reach"] * unit / LEVELS)) + int(query["spare"])
+        if query["most"]:
+            margin = min(LARGEST_SCORE, margin + int(query["unseen"] * unit) + 1)
+        query["lowest"], query["unit"], query["margin"] = lowest, unit, margin
+
+
+def score(grid, tiles, queries, keys, weights, extra, allowed, scores, maxima, bins, tile_rows, places):
+    keys, weights = keys.view(np.uint32), weights.view(np.float32)
+    for q, query in enumerate(records(queries, grid[0])):
+        for at, tile in enumerate(tiles.view(TILE)):
+            sums = np.zeros(tile_rows, np.uint64)
+            first = int(query["first_key"])
+            for key, weight in zip(keys[first:][: query["strong"]], weights[first:], strict=False):
+                entry = find_list(tile, int(key))
+                if entry is not None:
+                    add_list(sums, tile, entry, float(weight), float(query["unit"]))
+            here = slice(q * places + at * tile_rows, q * places + (at + 1) * tile_rows)
+            if query["flags"] & EXTRA:
+                more = extra[here][: tile["count"]] - query["lowest"]
+                sums[: tile["count"]] += np.ceil(more.astype(np.float64) * query["unit"]).astype(np.uint64) + np.uint64(
+                    1
+                )
+            assert sums.max() <= LARGEST_SCORE
+            if allowed is not None:
+                sums *= np.unpackbits(allowed.view(np.uint8), bitorder="little")[at * tile_rows :][:tile_rows]
+            largest = sums.reshape(-1, CHUNK).max(axis=1).astype(np.uint32)
+            scores[here] = np.where(np.repeat(largest, CHUNK) > 0, sums, scores[here])
+            maxima[(q * places + at * tile_rows) // CHUNK :][: len(largest)] = largest
+            np.add.at(
+                bins, q * 2 * BINS + np.array([place_of(bin_of(int(m))) for m in largest if m], dtype=np.int64), 1
+            )
+
+
+def find_list(tile: np.void, key: int) -> np.void | None:
+    if key >= tile["keys"]:
+        return None
+    starts = at_address(tile["key_starts"], int(tile["keys"]) + 1, np.uint32)
+    entries = at_address(tile["entries"], starts[-1], ENTRY)[starts[key] : starts[key + 1]]
+    found = entries[entries["block"] == tile["block"]]
+    return found[0] if len(found) else None
+
+
+def add_list(sums: np.ndarray, tile: np.void, entry: np.void, weight: float, unit: float) -> None:
+    first, count = (8 * int(entry[name][tile["section"]]) for name in ("starts", "groups"))
+    rows = at_address(int(tile["rows"]) + 2 * first, count, np.uint16)
+    values = at_address(int(tile["values"]) + first, count, np.uint8)
+    maximum = float(np.array([entry["maximum"]]).view(np.float16)[0])
+    np.add.at(sums, rows, np.uint64(np.ceil(weight * maximum * unit / LEVELS)) * values.astype(np.uint64))
+
+
+def collect(grid, queries, scores, maxima, bins, candidates, room, places):
+    for q, query in enumerate(records(queries, grid[1])):
+        edge = edge_of(bin_reaching(bins[q * 2 * BINS :][:BINS], query["hold"]))
+        lowest = max(0, edge - int(query["margin"]) - 1)
+        if query["most"]:
+            lowest = max(lowest, edge_of(bin_reaching(bins[q * 2 * BINS :][:BINS], query["most"])) - 1)
+        query["first_edge"] = edge
+        known = np.repeat(maxima[q * places // CHUNK :][: places // CHUNK] > lowest, CHUNK)
+        passing = np.flatnonzero(known & (scores[q * places :][:places] > lowest))
+        keys = scores[q * places + passing].astype(np.uint64) << np.uint64(32) | (~passing & 0xFFFFFFFF).astype(
+            np.uint64
+        )
+        query["candidates"] = len(keys)
+        candidates[q * room :][: min(room, len(keys))] = np.random.default_rng(0).permutation(keys)[:room]
+
+
+def cut(grid, queries, candidates, room):
+    for q, query in enumerate(records(queries, grid[1])):
+        count = min(query["candidates"], room)
+        if 0 < query["most"] < count:
+            query["cut"] = np.sort(candidates[q * room :][:count])[-int(query["most"])]
+
+
+def rescore(
+    grid, tiles, queries, keys, vectors, table, extra, candidates, finalists, lexical, dense, bins,
+    room, tile_rows, places, vocab, width, again,
+):  # fmt: skip
+    vectors = vectors.view(np.float32)
+    for q, query in enumerate(records(queries, grid[1])):
+        least = unordered(query["least"]) if again else np.float32(0)
+        few = query["candidates"] <= layout.FEW or query["most"] > 0
+        for key in candidates[q * room :][: min(room, query["candidates"])].tolist():
+            row, bound = ~key & 0xFFFFFFFF, bound_of(query, key >> 32)
+            first = few or key >> 32 >= query["first_edge"] or query["flags"] & (EVERY_CANDIDATE | BOUNDS)
+            chosen = (not first and bound >= least - np.float32(1e-5) * abs(least)) if again else first
+            if key < query["cut"] or not chosen:
+                continue
+            tile, at = tiles.view(TILE)[row // tile_rows], row % tile_rows
+            words = bound if query["flags"] & BOUNDS else exact_lexical(tile, at, table[q * vocab :][:vocab])
+            meaning = np.float32(0)
+            if query["flags"] & DENSE_OF_CANDIDATES:
+                vector = at_address(int(tile["dense"]) + 2 * width * at, width, np.float16).astype(np.float32)
+                meaning = vector @ vectors[q * width : (q + 1) * width]
+            elif query["flags"] & EXTRA:
+                meaning = extra[q * places + row]
+            total = np.float32(words + meaning)
+            to = q * room + int(query["finalists"])
+            finalists[to], lexical[to], dense[to] = ordered(total) << 32 | (~row & 0xFFFFFFFF), words, meaning
+            bins[q * 2 * BINS + BINS + place_of(bin_of(scaled(query, total)))] += 1
+            query["finalists"] += 1
+            if not again:
+                query["least"] = min(query["least"], ordered(total))
+
+
+def exact_lexical(tile: np.void, row: int, table: np.ndarray) -> np.float32:
+    start, end = at_address(int(tile["row_starts"]) + 4 * row, 2, np.uint32).tolist()
+    keys = at_address(tile["row_keys"], tile["weights"], np.uint32 if tile["wide_keys"] else np.uint16)[start:end]
+    weights = at_address(tile["row_weights"], tile["weights"], np.float16)[start:end].astype(np.float64)
+    total = 0.0
+    for product in (table[keys].astype(np.float64) * weights).tolist():
+        total += product
+    return np.float32(total)
+
+
+def order(
+    grid, tiles, queries, keys, table, finalists, lexical, dense, bins, positions, to_lexical, to_dense,
+    room, results, tile_rows, vocab,
+):  # fmt: skip
+    keys, positions = keys.view(np.uint32), positions.view(np.uint32)
+    to_lexical, to_dense = to_lexical.view(np.float32), to_dense.view(np.float32)
+    for q, query in enumerate(records(queries, grid[1])):
+        mine = keys[query["first_key"] :][: query["keys"]].astype(np.int64)
+        table[q * vocab + mine] = 0
+        if query["finalists"] > layout.RANKED:
+            continue
+        edge = bin_reaching(bins[q * 2 * BINS + BINS :][:BINS], query["k"])
+        found = finalists[q * room :][: query["finalists"]]
+        for at, key in enumerate(found.tolist()):
+            higher, before = np.sum(found >> np.uint64(32) > key >> 32), np.sum(found > key)
+            if higher >= query["k"]:
+                continue
+            assert bin_of(scaled(query, unordered(key >> 32))) >= edge
+            query["returned"] += 1
+            if before < results:
+                row, to = ~key & 0xFFFFFFFF, q * results + before
+                positions[to] = tiles.view(TILE)[row // tile_rows]["first"] + row % tile_rows
+                to_lexical[to], to_dense[to] = lexical[q * room + at], dense[q * room + at]
+
+
+# --- numbers
+
+
+def records(queries: np.ndarray, count: int) -> np.ndarray:
+    return queries[: count * QUERY.itemsize].view(QUERY)
+
+
+def ordered(value: float) -> int:
+    bits = int(np.float32(value).view(np.uint32))
+    return ~bits & 0xFFFFFFFF if bits & 0x80000000 else bits | 0x80000000
+
+
+def unordered(bits: int) -> np.float32:
+    bits = int(bits)
+    return np.uint32(bits & 0x7FFFFFFF if bits & 0x80000000 else ~bits & 0xFFFFFFFF).view(np.float32)
+
+
+def bin_of(score: int) -> int:
+    shift = max(0, score.bit_length() - 7)
+    return (shift << 6) + (score >> shift)
+
+
+def place_of(bin: Any) -> Any:
+    return bin * 65 & (BINS - 1)
+
+
+def edge_of(bin: int) -> int:
+    return bin if bin < 128 else ((bin & 63) + 64) << ((bin >> 6) - 1)
+
+
+def bin_reaching(bins: np.ndarray, wanted: int) -> int:
+    reached = np.cumsum(bins[place_of(np.arange(BINS)[::-1])])
+    return BINS - 1 - int(np.argmax(reached >= wanted)) if wanted and reached[-1] >= wanted else 0
+
+
+def bound_of(query: np.void, score: int) -> np.float32:
+    return np.float32(score / query["unit"] * (1 + 1e-6) + (float(query["lowest"]) + query["unseen"]))
+
+
+def scaled(query: np.void, score: float) -> int:
+    return int(min(max((float(score) - float(query["lowest"])) * query["unit"], 0.0), LARGEST_SCORE))
+
+
+KERNELS: dict[str, Callable[..., None]] = {
+    "measure": measure, "arrange": arrange, "begin": begin, "dense_one": dense(1), "dense_four": dense(4),
+    "scale": scale, "score": score, "collect": collect, "cut": cut, "rescore": rescore, "order": order,
+}  # fmt: skip
