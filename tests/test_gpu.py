@@ -18,7 +18,7 @@ from denslice.bench.loaded import HEAVIEST
 from denslice.bench.synthetic import Collection
 from denslice.cli import app
 from denslice.errors import IndexFormatError
-from denslice.search.cpu import LARGEST_SCORE
+from denslice.search.cpu import WIDE
 from denslice.search.gpu import layout, memory
 from denslice.search.gpu.device import Device, cuda_devices, device_numbers
 from denslice.search.gpu.search import Cards
@@ -294,7 +294,7 @@ def _steps(rows: Rows, values: Rows) -> Iterator[tuple[Rows, Rows]]:
 
 def test_structs_have_the_sizes_of_the_kernels() -> None:
     assert (layout.ENTRY.itemsize, layout.TILE.itemsize, layout.QUERY.itemsize) == (32, 96, 104)
-    assert layout.LARGEST_SCORE == LARGEST_SCORE
+    assert layout.LARGEST_SCORE == WIDE.largest
 
 
 def test_tiles_cover_every_row_once() -> None:

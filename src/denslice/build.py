@@ -27,7 +27,7 @@ from denslice.store.segment_writer import Batch as StoredBatch
 from denslice.store.segment_writer import SegmentWriter
 from denslice.store.snapshot import PLACES, SEGMENTS, VOCABULARY, Snapshot
 from denslice.store.vocabulary import Growth, Vocabulary, merged_words, write_piece
-from denslice.vectors import Encoded, Floats, stacked
+from denslice.vectors import Encoded, Floats, csr, stacked
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -317,7 +317,7 @@ def _read(doc: Doc, reads: str) -> object:
 def _narrowed(weights: sp.csr_array, least: int) -> sp.csr_array:
     """The same rows, no wider than the last column they use, nor narrower than `least` where they were not."""
     width = max(int(weights.indices.max(initial=-1)) + 1, min(least, weights.shape[1]))
-    return sp.csr_array((weights.data, weights.indices, weights.indptr), (weights.shape[0], width))
+    return csr((weights.data, weights.indices, weights.indptr), (weights.shape[0], width))
 
 
 def ready_batches(

@@ -113,7 +113,7 @@ def _best_of_candidates(
 
     Without near ones it is the paper's fusion (its section 5.3).
     """
-    wide = replace(settings, k=max(settings.k, settings.candidates))
+    wide = replace(settings, k=max(settings.k, settings.candidates), rerank=False)  # the bounds choose
     by_words, bounds = retrieve(segments, query, wide, masks, [NO_SCORES] * len(segments))
     positions = np.unique(np.concatenate([by_words[best_of(bounds, wide.k)], *near]))
     lexical = rerank(segments, positions, query)
@@ -187,7 +187,8 @@ def retrieve(
     if reach == 0 and not any(map(len, dense)):
         return np.zeros(0, dtype=np.int64), NO_SCORES
     is_lexical = not any(map(len, dense))
-    scale = cpu.NARROW if is_lexical and len(strong.keys) <= cpu.NARROW_TERMS else cpu.WIDE
+    is_exact = is_lexical and settings.rerank and len(strong.keys) == len(query.keys)  # whatever rounding does
+    scale = cpu.NARROW if is_exact and len(strong.keys) <= cpu.NARROW_TERMS else cpu.WIDE
     spare = scale.spare(len(strong.keys))
     unit = (scale.largest - spare) / (reach or 1.0)
     margin = int(np.ceil(lexical_reach * unit / cpu.LEVELS)) + spare

@@ -177,10 +177,10 @@ class Cards:
         """Candidates from the cards, exact scores from the folder's rows: where the cards have none, or must agree."""
         parts = [card.candidates(plan, mask) for (_, card), mask in zip(self.cards, allowed, strict=True)]
         positions, bounds, dense = (np.concatenate(column) for column in zip(*parts, strict=True))
+        kept = np.argsort(positions)
         if plan["most"]:
-            order = np.argsort(positions)
-            kept = order[best_of(bounds[order], plan["most"])]
-            positions, bounds, dense = positions[kept], bounds[kept], dense[kept] if len(dense) else dense
+            kept = kept[best_of(bounds[kept], plan["most"])]
+        positions, bounds, dense = positions[kept], bounds[kept], dense[kept] if len(dense) else dense
         if plan["flags"] & layout.EVERY_CANDIDATE:
             lexical = rerank(self.segments, positions, query)
             return Answer(positions, lexical, dense_scores_of(self.segments, positions, query))
