@@ -32,9 +32,9 @@ def test_a_cluster_is_served_searched_changed_and_outlives_a_node(tmp_path: Path
         with _serving(folder, "--ray", nodes.address, "--replicas", "2", "--writable", "--api-key", KEY) as live:
             _asked(live, whole)
             told = live.ask("/search", {"queries": ASKED, "k": 5, "explain": True}).json()
-            assert told["results"][0]["hits"][0]["explanation"]["score"] == pytest.approx(
-                whole.search(ASKED[0])[0].score
-            )
+            assert {"encode", "search", "documents", "explain"} <= told["took_ms"].keys()
+            why = told["results"][0]["hits"][0]["explanation"]
+            assert why["score"] == pytest.approx(whole.search(ASKED[0])[0].score)
             new = {"documents": [{"id": "new", "text": "a quetzalcoatlus over badden"}]}
             written = live.ask("/documents", new, "POST", authorization=f"Bearer {KEY}")
             assert (written.status, written.json()["documents"]) == (200, 1)
