@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from denslice import encoders
 from denslice.build import Batch, Progress, average_length, encode_batches, ready_batches, sample_docs
@@ -27,6 +26,9 @@ from denslice.records import Doc, checked_doc, checked_id
 from denslice.store import lock
 from denslice.store.vocabulary import Growth
 from denslice.vectors import Encoded, Ints, dense_rows, lexical_csr, stacked
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 AT_ONCE = 16_384  # documents sent to the shards at a time
 

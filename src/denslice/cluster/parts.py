@@ -8,16 +8,18 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from denslice.corpus import JSON_ENDINGS, distinct_docs, file_docs, folder_files, is_folder, read_docs, read_vectors
 from denslice.datasets import is_dataset
 from denslice.errors import InputError
 from denslice.lines import ending, is_gzip, reading
 from denslice.records import Doc
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 READY = ".npz"
 SMALLEST, LARGEST = 1 << 20, 64 << 20  # bytes of a part

@@ -9,9 +9,8 @@ import os
 import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import uuid4
-
-import scipy.sparse as sp
 
 from denslice.build import Batch, Build
 from denslice.errors import IndexFormatError
@@ -23,6 +22,9 @@ from denslice.store import manifest as manifests
 from denslice.store.files import sync_folder
 from denslice.store.snapshot import Snapshot
 from denslice.view import Where
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 WAIT = 600.0  # seconds for another change of the same shard to end, such as one whose caller is gone
 
