@@ -18,7 +18,7 @@ from denslice.vectors import Floats, Ints
 
 NAME = "neighbours.faiss"
 FROM = 1_000_000  # rows from which on a segment has neighbours
-LOOKED_AT = 1 / 32  # of the lists, by each search
+LOOKED_AT = 1 / 8  # of the lists, by each search
 TRAINED_ON = 64  # vectors a list
 AT_ONCE = 65_536  # vectors turned to float32 at a time
 
