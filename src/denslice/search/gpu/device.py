@@ -16,7 +16,19 @@ from denslice.store.files import Array
 
 PIECE = 1 << 26  # bytes copied to the card at a time, through memory of the host that the card can reach
 NUMBERS = ("SECTIONS", "CHUNK", "BINS", "UNITS", "KEYS_EACH", "AHEAD", "FEW", "NEAR", "RANKED")  # of layout
-KERNELS = "measure arrange begin dense_one dense_four scale score collect cut rescore order".split()
+KERNELS = [
+    "measure",
+    "arrange",
+    "begin",
+    "dense_one",
+    "dense_four",
+    "scale",
+    "score",
+    "collect",
+    "cut",
+    "rescore",
+    "order",
+]
 Handle = Any  # an array on the card
 # takes a kernel's name, its grid, threads, arguments and bytes of shared memory
 Launch = Callable[[str, tuple[int, int], int, tuple[Any, ...], int], None]
