@@ -438,12 +438,19 @@ def test_opening_a_file_or_another_folder_says_it_is_no_index(tmp_path: Path) ->
 def test_an_index_of_a_later_format_asks_for_an_upgrade(index: Index) -> None:
     manifest = index.path / "manifest.json"
     manifest.write_text(json.dumps({**json.loads(manifest.read_bytes()), "format": 99}))
-    with pytest.raises(IndexFormatError, match="index format 99, this version reads format 1; upgrade denslice"):
+    with pytest.raises(IndexFormatError, match="index format 99, this version reads format 2; upgrade denslice"):
+        open_index(index.path)
+
+
+def test_an_index_of_an_earlier_format_asks_to_be_built_again(index: Index) -> None:
+    manifest = index.path / "manifest.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_bytes()), "format": 1}))
+    with pytest.raises(IndexFormatError, match="index format 1, this version reads format 2; rebuild the index"):
         open_index(index.path)
 
 
 @pytest.mark.parametrize(
-    "contents", ["", "{", "[]", "{}", '{"format": 1}', '{"format": 1, "index": {}, "checksum": "x"}']
+    "contents", ["", "{", "[]", "{}", '{"format": 2}', '{"format": 2, "index": {}, "checksum": "x"}']
 )
 def test_a_damaged_manifest_is_told(index: Index, contents: str) -> None:
     (index.path / "manifest.json").write_text(contents)

@@ -190,28 +190,28 @@ class View:
         mode = settings.mode or ("lexical" if encoded.dense is None else "hybrid")
         if mode != "lexical" and encoded.dense is None:
             raise InputError(f"mode {mode} needs dense vectors, and this index or query has none")
-        weights = self._weighted(encoded.lexical, sliced)
+        keys, weights, starts = self._weighted(encoded.lexical, sliced)
         if mode == "dense":
-            weights = no_weights(*weights.shape)
+            starts = np.zeros_like(starts)
         lam = self.encoder.lam if settings.lam is None else settings.lam
-        vectors: list[Floats | None] = [None] * weights.shape[0]
+        vectors: list[Floats | None] = [None] * (len(starts) - 1)
         if mode != "lexical" and encoded.dense is not None:
             vectors = list(np.float32(lam) * encoded.dense)
-        keys, data, starts = weights.indices.astype(np.int64), weights.data, weights.indptr
-        cuts = [slice(start, end) for start, end in pairwise(starts)]
-        return [QueryVectors(keys[cut], data[cut], vector) for cut, vector in zip(cuts, vectors, strict=True)]
+        cuts = [slice(start, end) for start, end in pairwise(starts.tolist())]
+        return [QueryVectors(keys[cut], weights[cut], vector) for cut, vector in zip(cuts, vectors, strict=True)]
 
-    def _weighted(self, weights: sp.csr_array, sliced: bool) -> sp.csr_array:
-        """Query weights with idf, if the encoder leaves it to us; sliced, if that is asked and the index does so."""
+    def _weighted(self, weights: sp.csr_array, sliced: bool) -> tuple[Ints, Floats, Ints]:
+        """The queries' keys, weights and where each begins: with idf, if the encoder leaves it to us; and sliced."""
         if self.snapshot.slicing is None:
-            return no_weights(*weights.shape)
+            weights = no_weights(*weights.shape)
+        data = weights.data
         if self.encoder.uses_idf:
-            frequencies = self.statistics.document_frequencies(weights.indices)
-            data = weights.data * idf(frequencies, self.statistics.docs)
-            weights = csr((data, weights.indices, weights.indptr), weights.shape)
-        if sliced and self.snapshot.manifest.query == "sliced":
-            weights, _ = split_by_slice(weights, self.snapshot.slicing)
-        return weights
+            data = data * idf(self.statistics.document_frequencies(weights.indices), self.statistics.docs)
+        if sliced and self.snapshot.slicing is not None and self.snapshot.manifest.query == "sliced":
+            whole = csr((data, weights.indices, weights.indptr), weights.shape)
+            weights, _ = split_by_slice(whole, self.snapshot.slicing)
+            data = weights.data
+        return weights.indices.astype(np.int64), data, weights.indptr
 
     def _masks(self, where: Where) -> list[Mask]:
         """Per segment a 0 for each row that is deleted or does not pass; empty where every row may be found."""

@@ -40,10 +40,7 @@ class Bm25s:
         import bm25s
 
         index = bm25s.BM25(backend="numba", **self.parameters)
-        words = _tokenizer().tokenize(
-            _texts(collection).texts, update_vocab=True, return_as="string", show_progress=False
-        )
-        index.index(words, show_progress=False)
+        index.index(_words(_texts(collection).texts), show_progress=False)
         index.save(str(folder / INDEX), show_progress=False)
 
     def open(self, collection: Collection, folder: Path) -> _Opened:
@@ -57,7 +54,6 @@ class _Opened:
         self._index = bm25s.BM25.load(str(folder / INDEX), mmap=True, show_progress=False)
         self._index.activate_numba_scorer()
         self._questions = collection.questions
-        self._tokenizer = _tokenizer()
 
     def query(self, at: int) -> str:
         return self._questions[at]
@@ -72,15 +68,15 @@ class _Opened:
         return len(self._search(self._questions, k, -1).documents)
 
     def _search(self, questions: list[str], k: int, threads: int) -> Any:
-        words = self._tokenizer.tokenize(questions, update_vocab="if_empty", return_as="string", show_progress=False)
-        return self._index.retrieve(words, k=k, show_progress=False, n_threads=threads)
+        return self._index.retrieve(_words(questions), k=k, show_progress=False, n_threads=threads)
 
 
-def _tokenizer() -> Any:
+def _words(texts: list[str]) -> Any:
     import bm25s
     import Stemmer
 
-    return bm25s.tokenization.Tokenizer(stopwords="en", stemmer=Stemmer.Stemmer("english"))
+    stemmer = Stemmer.Stemmer("english")
+    return bm25s.tokenize(texts, stopwords="en", stemmer=stemmer, return_ids=False, show_progress=False)
 
 
 def _texts(collection: Collection) -> Texts:

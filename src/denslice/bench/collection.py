@@ -49,6 +49,10 @@ class Vectors:
         """(queries, vocabulary)"""
         return self._read("queries.npz")
 
+    def read_queries(self) -> None:
+        """Reads the queries, so that no search has to."""
+        _ = self.queries
+
     def _read(self, name: str) -> sp.csr_array:
         try:
             return lexical_csr(sp.load_npz(self.folder / name))
@@ -82,6 +86,10 @@ class Texts:
     def questions(self) -> list[str]:
         """The queries of the split."""
         return [query.text for query in read_collection(str(self.folder), self.split).queries]
+
+    def read_queries(self) -> None:
+        """Reads the questions, so that no search has to."""
+        _ = self.questions
 
     @cached_property
     def _bm25(self) -> WholeBm25:

@@ -63,6 +63,9 @@ class OpenedVectors:
     def __init__(self, index: Index, collection: Collection) -> None:
         self._index = index
         self._queries = collection.queries
+        rows = (self._queries[at : at + 1] for at in range(self._queries.shape[0]))
+        weights = [zip(map(str, row.indices.tolist()), row.data.tolist(), strict=True) for row in rows]
+        self._asked = [Query("", vector=dict(some)) for some in weights]
 
     def query(self, at: int) -> sp.csr_array:
         return self._queries[at : at + 1]
@@ -74,11 +77,7 @@ class OpenedVectors:
         return np.array(answer.ids, dtype=np.int64)
 
     def search_all(self, k: int, setting: Setting) -> int:
-        rows = (self._queries[at : at + 1] for at in range(self._queries.shape[0]))
-        asked = [
-            Query("", vector=dict(zip(map(str, row.indices.tolist()), row.data.tolist(), strict=True))) for row in rows
-        ]
-        return sum(1 for _ in self._index.rank(asked, k, **setting))
+        return sum(1 for _ in self._index.rank(self._asked, k, **setting))
 
 
 class OpenedTexts:

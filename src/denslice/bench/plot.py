@@ -14,7 +14,7 @@ STYLE: Any = {"svg.hashsalt": "denslice", "font.size": 9, "axes.spines.top": Fal
 OURS, INK, GRID = "#0b6e4f", "#444444", "#e5e5e5"
 COLOURS = ("#d1495b", "#edae49", "#00798c", "#8d99ae", "#5f4b8b", "#b07d62")
 MARKERS = "osD^vP"
-LEAST = 0.8  # recall below it is not shown
+LEAST = 0.75  # recall below it is not shown
 
 
 def recall_against_time(line: Line, ks: Sequence[int] = (10, 1000)) -> bytes:
@@ -24,14 +24,14 @@ def recall_against_time(line: Line, ks: Sequence[int] = (10, 1000)) -> bytes:
     panels = figure.subplots(1, len(ks), squeeze=False)[0]
     for panel, k in zip(panels, ks, strict=True):
         for contender, colour, marker in _coloured(line["figures"]["contenders"]):
-            points = [one for one in contender["settings"] if one["k"] == k and one["recall@10"] >= LEAST]
-            places = sorted((scaled(contender, one["p50_ms"], documents), one["recall@10"]) for one in points)
+            points = [one for one in contender["settings"] if one["k"] == k and one[f"recall@{k}"] >= LEAST]
+            places = sorted((scaled(contender, one["p50_ms"], documents), one[f"recall@{k}"]) for one in points)
             if places:
-                style = {"color": colour, "marker": marker, "markersize": 4}
+                style = {"color": colour, "marker": marker, "markersize": 9 if marker == "*" else 4}
                 panel.plot(*zip(*places, strict=True), linestyle="none", alpha=0.35, **style)
                 panel.plot(*zip(*_best(places), strict=True), linewidth=1.2, label=contender["name"], **style)
         panel.set_xscale("log")
-        panel.set(title=f"k = {k}", xlabel="milliseconds a query, p50, one core", ylabel="recall@10")
+        panel.set(title=f"k = {k}", xlabel="milliseconds a query, p50, one core", ylabel=f"recall@{k}")
         panel.set_ylim(LEAST, 1.005)
         panel.grid(color=GRID, linewidth=0.6)
     panels[-1].legend(frameon=False, fontsize=8, loc="lower right")

@@ -22,6 +22,7 @@ SECONDS = 8.0  # about what the timing of one setting may take: the slow are tim
 def timed(contender: Contender, collection: Collection, folder: Path, best: Best, repeats: int) -> dict[str, Any]:
     """Every setting's recall and times, on one thread; of each k the fastest good one is timed `repeats` times."""
     quiet = _probe()
+    collection.read_queries()
     before = _resident()
     opened = contender.open(collection, folder)
     exact = best_by_dense_product(folder, DEPTH) if contender.dense else best

@@ -130,10 +130,11 @@ class Bm25:
         return self.config.k1 * (1 - self.config.b + self.config.b * lengths / self.average_length)
 
     def _counts(self, ids: TokenIds, rows: TokenIds, texts: int) -> sp.csr_array:
-        known = ids > ABSENT
-        ones = np.ones(np.count_nonzero(known), dtype=np.float32)
-        # scipy adds up what falls on one place, and leaves the columns sorted
-        return csr((ones, (rows[known], ids[known])), (texts, len(self.words)))
+        known, vocab = ids > ABSENT, len(self.words)
+        places, counts = np.unique(rows[known].astype(np.int64) * vocab + ids[known], return_counts=True)
+        starts = np.searchsorted(places, np.arange(texts + 1) * np.int64(vocab)).astype(np.int32)
+        columns = (places % max(1, vocab)).astype(np.int32)
+        return csr((counts.astype(np.float32), columns, starts), (texts, vocab))
 
 
 def idf(df: npt.NDArray[Any], docs: int) -> Floats:

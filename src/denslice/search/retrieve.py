@@ -147,6 +147,8 @@ def first_stage(segments: Sequence[Segment], query: QueryVectors, settings: Sett
 
 def strong_enough(query: QueryVectors, theta: float) -> QueryVectors:
     """The weights stage one uses: those above θ, and the strongest eight where those are fewer."""
+    if theta == 0:
+        return query
     strong = are_strong(query, theta)
     return QueryVectors(query.keys[strong], query.weights[strong])
 
@@ -298,6 +300,8 @@ def rank(segments: Sequence[Segment], positions: Ints, lexical: Floats, dense: F
 
 def _places(segments: Sequence[Segment], positions: Ints) -> tuple[Ints, Ints, list[str]]:
     """The segment of each position, the row in it, and the document's id."""
+    if len(segments) == 1:
+        return np.zeros(len(positions), dtype=np.int64), positions, segments[0].ids(positions)
     ends = np.cumsum([0, *(s.rows for s in segments)])
     at = np.searchsorted(ends[1:], positions, side="right")
     rows = positions - ends[at]
