@@ -47,6 +47,7 @@ class Configuration:
     clients: int
     seconds: float
     k: int
+    pause: float  # seconds a client waits before it asks again
     windows: int  # before the load, and as many after it
     window_seconds: float
 
@@ -142,8 +143,8 @@ def in_process(index: Index, texts: list[str], configuration: Configuration) -> 
 class Client(asyncio.Protocol):
     """A connection that asks one query after the other until the time is over."""
 
-    def __init__(self, requests: Iterator[bytes], seen: Seen, until: float) -> None:
-        self._requests, self._seen, self._until = requests, seen, until
+    def __init__(self, requests: Iterator[bytes], seen: Seen, until: float, pause: float) -> None:
+        self._requests, self._seen, self._until, self._pause = requests, seen, until, pause
         self._buffer = bytearray()
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -174,8 +175,8 @@ class Client(asyncio.Protocol):
         if status == 200:
             self._seen.latencies.append(time.perf_counter() - self._asked)
         self._buffer.clear()
-        if time.perf_counter() < self._until:
-            self._ask()
+        if time.perf_counter() + self._pause < self._until:
+            asyncio.get_running_loop().call_later(self._pause, self._ask)
         else:
             self.over.set_result(None)
             self._transport.close()
@@ -194,7 +195,7 @@ async def load(texts: list[str], configuration: Configuration, port: int, server
     watching = asyncio.create_task(_watch(server, seen))
     spent, of_server = time.process_time(), _processor(server)
     made = [
-        await loop.create_connection(lambda: Client(requests, seen, until), "127.0.0.1", port)
+        await loop.create_connection(lambda: Client(requests, seen, until, configuration.pause), "127.0.0.1", port)
         for _ in range(configuration.clients)
     ]
     await asyncio.gather(*(client.over for _, client in made))
@@ -232,17 +233,16 @@ def summary(seen: Seen, inside: list[Window], configuration: Configuration) -> d
     rates = [window.queries / window.seconds for window in inside]
     p50, p95, p99 = np.percentile(1000 * np.array(seen.latencies), (50, 95, 99)).round(2).tolist()
     minutes = [int(np.mean(part)) for part in np.array_split(seen.memory, max(1, len(seen.memory) // 60))]
-    processor = {
-        "in_process": sum(window.processor for window in inside) / sum(window.queries for window in inside),
-        "server": seen.server / answered,
-        "clients": seen.clients / answered,
-    }
+    processor = {"server": seen.server / answered, "clients": seen.clients / answered}
+    if inside:
+        processor["in_process"] = sum(one.processor for one in inside) / sum(one.queries for one in inside)
     return {
         "clients": configuration.clients,
         "seconds": configuration.seconds,
+        "pause": configuration.pause,
         "queries_per_s": round(rate, 1),
         "in_process_per_s": [round(one, 1) for one in rates],
-        "share_of_fastest": round(rate / max(rates), 3),
+        "share_of_fastest": round(rate / max(rates), 3) if rates else None,
         "processor_ms": {name: round(1000 * spent, 2) for name, spent in processor.items()},
         "p50_ms": p50,
         "p95_ms": p95,
@@ -253,8 +253,8 @@ def summary(seen: Seen, inside: list[Window], configuration: Configuration) -> d
 
 
 HEAD = (
-    "encoder, documents", "clients, seconds", "queries/s", "in process, fastest (median)", "share of the fastest",
-    "processor ms a query: in process, server, clients", "p50 ms", "p99 ms", "p99 / p50", "answers by status",
+    "encoder, documents", "clients", "queries/s", "in process, fastest (median)", "share of the fastest",
+    "processor ms a query: server, clients (in process)", "p50 ms", "p99 ms", "p99 / p50", "answers by status",
     "memory, first and last minute",
 )  # fmt: skip
 
@@ -265,14 +265,15 @@ def table(lines: list[dict[str, Any]]) -> str:
 
 
 def _row(one: dict[str, Any]) -> list[str]:
-    rates, memory = one["in_process_per_s"], one["memory_by_minute"]
+    rates, spent, memory = one["in_process_per_s"], one["processor_ms"], one["memory_by_minute"]
+    pausing = f", each pausing {one['pause']:g} s" if one.get("pause") else ""
     return [
         f"{one['encoder']}, {one['documents']:,}",
-        f"{one['clients']}, {one['seconds']:g}",
+        f"{one['clients']} for {one['seconds']:g} s{pausing}",
         f"{one['queries_per_s']:,.0f}",
-        f"{max(rates):,.0f} ({median(rates):,.0f})",
-        f"{one['share_of_fastest']:.0%}",
-        ", ".join(f"{spent:.2f}" for spent in one["processor_ms"].values()),
+        f"{max(rates):,.0f} ({median(rates):,.0f})" if rates else "",
+        f"{one['share_of_fastest']:.0%}" if rates else "",
+        f"{spent['server']:.2f}, {spent['clients']:.2f}" + (f" ({spent['in_process']:.2f})" if rates else ""),
         f"{one['p50_ms']:.0f}",
         f"{one['p99_ms']:.0f}",
         f"{one['p99_ms'] / one['p50_ms']:.1f}",
@@ -288,6 +289,7 @@ def _arguments() -> Configuration:
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("-k", type=int, default=10)
+    parser.add_argument("--pause", type=float, default=0.0)
     parser.add_argument("--windows", type=int, default=3)
     parser.add_argument("--window-seconds", type=float, default=5.0)
     return Configuration(**vars(parser.parse_args()))

@@ -124,6 +124,16 @@ def test_a_body_that_is_no_search_is_told_so(served: Live, body: bytes) -> None:
     assert answer.json()["error"]["message"]
 
 
+def test_a_refusal_names_the_field_and_what_it_should_be(served: Live) -> None:
+    for body, message in (
+        (b"{", "the body is not JSON"),
+        (b'{"query": 1}', "query: Input should be a valid string"),
+        (b'{"queries": ["a", 2]}', "queries.1: Input should be a valid string"),
+        (b'{"query": "x", "k": 0, "kk": 1}', "k: Input should be greater than or equal to 1; kk: Extra inputs are not"),
+    ):
+        assert served.ask("/search", body).json()["error"]["message"].startswith(message)
+
+
 def test_a_repeated_or_odd_but_lawful_body_is_answered(served: Live) -> None:
     for body in (
         b'{"query": "dogs", "query": "cats"}',

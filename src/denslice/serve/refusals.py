@@ -58,7 +58,10 @@ def answer_errors(app: FastAPI, count: Callable[[str], None]) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def _invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        return response(Refusal(422, "invalid", told(error.errors())))
+        faults = error.errors()
+        if any(fault["type"] == "json_invalid" for fault in faults):
+            return response(Refusal(400, *TOLD[400]))
+        return response(Refusal(422, "invalid", told(faults)))
 
     @app.exception_handler(HTTPException)
     async def _http(request: Request, error: HTTPException) -> JSONResponse:
@@ -68,8 +71,11 @@ def answer_errors(app: FastAPI, count: Callable[[str], None]) -> None:
 
 def told(errors: Sequence[Any]) -> str:
     """What is wrong with a request, in one sentence; of many faults the first three."""
-    faults = []
-    for error in errors[:3]:
-        place = ".".join(str(part) for part in error["loc"] if part != "body") or "body"
-        faults.append(f"{place[:SHOWN]}: {error['msg'][:SHOWN]}")
-    return "; ".join(faults)
+    faults = [error for error in errors if error["type"] != "none_required"]  # nobody is asked for nothing
+    return "; ".join(f"{_place(error['loc'])}: {error['msg'][:SHOWN]}" for error in faults[:3])
+
+
+def _place(parts: Sequence[int | str]) -> str:
+    """The field a fault is in, without the names pydantic gives to its own steps."""
+    own = [str(part) for part in parts if part != "body" and "[" not in str(part)]
+    return ".".join(own)[:SHOWN] or "body"

@@ -26,6 +26,7 @@ async function ask(path, options = {}) {
 }
 
 async function search() {
+  clearTimeout(timer);
   asking?.abort();
   const text = query.value.trim();
   if (!text) return clear();
