@@ -16,15 +16,7 @@ from denslice.cluster.plan import KEPT_BYTES, kept_weights
 from journal import RESULTS, ROOT
 
 RATES = ROOT / "src" / "denslice" / "cluster" / "rates.json"
-PROTOTYPE = {  # an NVIDIA H200 with 8,841,823 passages of 768 slices, 64 query weights; 768 dimensions in 3.2 ms
-    "source": "a prototype of the GPU search on an NVIDIA H200, 8,841,823 passages",
-    "docs": 8_841_823,
-    "search_ms": 0.26,
-    "dense_ms": 3.2,
-    "dimensions": 768,
-    "query_weights": 64.0,
-    "weights": 106.4,
-}
+FEW = 64  # query weights of the GPU's smaller measurement
 QUERY_WEIGHTS = 33.0  # of tools/splade_like.py's queries
 
 
@@ -36,7 +28,7 @@ def main() -> None:
 
 def rates(lines: dict[str, int] | None = None) -> dict[str, Any]:
     """The rates, from the newest lines or from those of these numbers."""
-    return _cpu(lines) | _dense(lines) | _gpu() | _ray(lines) | _encoding(lines)
+    return _cpu(lines) | _dense(lines) | _gpu(lines) | _ray(lines) | _encoding(lines)
 
 
 def line(name: str, lines: dict[str, int] | None) -> tuple[dict[str, Any], str]:
@@ -70,14 +62,21 @@ def _dense(lines: dict[str, int] | None) -> dict[str, Any]:
     }
 
 
-def _gpu() -> dict[str, Any]:
-    docs = PROTOTYPE["docs"] / 1e6
-    search = _rate(PROTOTYPE["search_ms"] / docs, "ms of a GPU a million passages", PROTOTYPE["source"])
-    dense = PROTOTYPE["dense_ms"] / docs / PROTOTYPE["dimensions"]
-    kept = {"kept": round(kept_weights(PROTOTYPE["weights"], 768), 1), "query_weights": PROTOTYPE["query_weights"]}
+def _gpu(lines: dict[str, int] | None) -> dict[str, Any]:
+    """Of passages with a weight in every slice: a straight line through few and all query weights, and a dense scan."""
+    told, source = line("gpu", lines)
+    millions = told["configuration"]["docs"] / 1e6
+    times = {(one["name"], one["gates"]): one for one in told["figures"]}
+    few, every = times["exact, 64 weights", "Zipf-like"], times["exact, every slice", "Zipf-like"]
+    slope = (every["p50_ms"] - few["p50_ms"]) / (every["slices"] - FEW)
+    dense = next(one for one in told["figures"] if one["name"] == "dense exact")
+    weights = _rate(FEW * slope / millions, "ms of a GPU more for the weights", source)
     return {
-        "gpu_ms_a_million": search | kept,
-        "gpu_dense_ms_a_million_dimension": _rate(dense, "ms of a GPU for each dimension", PROTOTYPE["source"]),
+        "gpu_ms_a_million": _rate((few["p50_ms"] - FEW * slope) / millions, "ms of a GPU a million passages", source),
+        "gpu_ms_a_million_weights": weights | {"kept": every["slices"], "query_weights": FEW},
+        "gpu_dense_ms_a_million_dimension": _rate(
+            dense["p50_ms"] / millions / dense["dimensions"], "ms of a GPU for each dimension", source
+        ),
     }
 
 

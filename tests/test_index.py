@@ -516,12 +516,14 @@ def test_the_public_names_are_these() -> None:
         "InputError",
         "LockedError",
         "MissingExtraError",
+        "MissingShardsError",
         "Query",
         "Ranking",
         "Slices",
         "Slicing",
         "densify",
         "gip",
+        "open_cluster",
         "open_index",
     ]
     assert all(hasattr(denslice, name) for name in denslice.__all__)

@@ -23,7 +23,8 @@ def read_lines(path: Path, start: int = 0, end: int | None = None) -> Iterator[t
     `end`, where lines begin, the lines between these bytes, numbered from 1.
     """
     with reading(path), _open_bytes(path) as file:
-        file.seek(start)
+        if start:  # a pipe cannot be moved in
+            file.seek(start)
         at = start
         for number, raw in enumerate(file, 1):
             line = _decode(raw, path, number, at == 0).removesuffix("\n").removesuffix("\r")

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 READY = ".npz"
 SMALLEST, LARGEST = 1 << 20, 64 << 20  # bytes of a part
+MOST_FILES = 1_000  # of a part
 PER_SHARD = 16  # parts there should be for each shard, where the input is large enough
 LINES = (*JSON_ENDINGS, ".tsv")
 
@@ -118,12 +119,13 @@ def _parts(files: list[str], root: str | None, size: int) -> Iterator[Part]:
 
 
 def _grouped(files: list[str], size: int) -> Iterator[list[str]]:
-    some: list[str] = []
+    some, held = list[str](), 0
     for file in files:
         some.append(file)
-        if sum(map(_bytes, some)) >= size or len(some) >= 1_000:
+        held += _bytes(file)
+        if held >= size or len(some) >= MOST_FILES:
             yield some
-            some = []
+            some, held = [], 0
     if some:
         yield some
 

@@ -148,20 +148,23 @@ class Processor:
     unit: str  # what works on a shard at a time
     units: int  # of a machine
     memory: float  # GB of a machine
-    search: str  # names of rates
+    fixed: str  # names of rates: what every passage costs, whatever the weights, or ""
+    search: str
     dense: tuple[str, ...]
     encode: str
 
 
 def _cpu(need: Need, kept: float) -> Fleet:
     dense = ("cpu_dense_ms_a_million", "cpu_dense_ms_a_million_dimension")
-    cores = Processor("CPU", "core", need.cores, need.memory, "cpu_ms_a_million", dense, "mini_passages_a_core")
+    cores = Processor("CPU", "core", need.cores, need.memory, "", "cpu_ms_a_million", dense, "mini_passages_a_core")
     return _fleet(need, cores, kept, kept * POSTING_BYTES)
 
 
 def _gpu(need: Need, kept: float) -> Fleet:
     dense = ("gpu_dense_ms_a_million_dimension",)
-    cards = Processor("GPU", "GPU", 1, need.gpu_memory, "gpu_ms_a_million", dense, "gpu_passages")
+    cards = Processor(
+        "GPU", "GPU", 1, need.gpu_memory, "gpu_ms_a_million", "gpu_ms_a_million_weights", dense, "gpu_passages"
+    )
     return _fleet(need, cards, kept, kept * KEPT_BYTES)  # postings, and rows to rescore from
 
 
@@ -214,8 +217,9 @@ def _work(need: Need, of: Processor, kept: float) -> tuple[float, str]:
     """Milliseconds one processor would take for a query over everything, and how they come about."""
     measured, millions = rates()[of.search], need.docs / MILLION
     scale = kept * need.query_weights / (measured["kept"] * measured["query_weights"])
-    lexical = millions * measured["value"] * scale
-    told = f"{millions:,.0f} M × {measured['value']:.3g} ms × {scale:.2f}"
+    a_passage = _rate(of.fixed) if of.fixed else 0.0
+    lexical = millions * (a_passage + measured["value"] * scale)
+    told = f"{millions:,.0f} M × ({a_passage:.3g} + {measured['value']:.3g} × {scale:.2g} ms)"
     if not (need.dense and need.scan_dense):
         return lexical, told
     *fixed, slope = map(_rate, of.dense)
