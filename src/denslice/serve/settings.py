@@ -27,7 +27,7 @@ class Limits:
     max_conditions: int = 200  # in a filter, each item of a list counted
     max_documents: int = 1_000  # written or deleted in one request
     max_waiting: int = 512  # queries that wait for their turn
-    max_batch: int = 32  # queries searched together
+    max_batch: int = 16  # queries searched together
     max_writes: int = 8  # that wait for their turn
     max_connections: int = 1_000
     timeout: float = 10.0  # for a search, waiting included
