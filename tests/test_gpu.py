@@ -386,7 +386,10 @@ def test_the_command_line_searches_on_a_card(
     assert told[0]
 
 
-@pytest.mark.parametrize("arguments", [["bench", "gpu"], ["search", "INDEX", "fox", "--device", "cuda"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [["bench", "gpu"], ["search", "INDEX", "fox", "--device", "cuda"], ["serve", "INDEX", "--device", "cuda"]],
+)
 def test_without_cupy_the_command_line_says_so_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
 ) -> None:

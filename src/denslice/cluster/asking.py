@@ -38,6 +38,7 @@ class Serving:
     gpus: float = 0.0
     patience: float = 1.0
     wait: float = 60.0
+    device: str = "cpu"  # where replicas search
 
     def __post_init__(self) -> None:
         if not isinstance(self.replicas, int) or self.replicas < 1:
@@ -85,7 +86,7 @@ class Replicas:
             max_concurrency=AT_ONCE,
             scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=True),
         )
-        return actor.remote(str(self.layout.shard(shard)))
+        return actor.remote(str(self.layout.shard(shard)), self.serving.device)
 
     def wait_until_ready(self) -> list[int]:
         """Waits until every shard has a replica that answers; the shards that have none after a minute."""

@@ -232,6 +232,7 @@ def open_cluster(
     complete: bool = False,
     cpus: float | None = None,
     gpus: float = 0.0,
+    device: str = "cpu",
     patience: float = 1.0,
     wait: float = 60.0,
 ) -> Cluster:
@@ -239,11 +240,12 @@ def open_cluster(
 
     `address` is Ray's; without one this process must have joined Ray already. `complete` makes an answer that lacks a
     shard an error instead of a ranking that names it in `missing`. Ray sets `cpus` and `gpus` aside for a replica, by
-    default an even share of half the CPUs there are. A replica is late after `patience` seconds, and then another one
-    is asked too; a shard is missing after `wait`.
+    default an even share of half the CPUs there are. On device "cuda" each replica searches on a card that Ray gives
+    it, and `gpus` says how much of one it takes, by default all of it. A replica is late after `patience` seconds, and
+    then another one is asked too; a shard is missing after `wait`.
     """
     layout = read_layout(Path(os.fspath(folder)).resolve())
-    serving = Serving(replicas, cpus, gpus, patience, wait)
+    serving = Serving(replicas, cpus, gpus or float(device != "cpu"), patience, wait, device)
     joined = engine.connect(address)
     try:
         cluster = Cluster(layout, serving, complete, joined)

@@ -66,8 +66,9 @@ def unpacked(answer: bytes) -> Any:
 class Replica:
     """Answers for one shard. Each question names the commit it must at least see, and the replica moves on to it."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, device: str = "cpu") -> None:
         self.folder = folder
+        self.device = device
         self._opening = threading.Lock()
         self._open: Shard | None = None
 
@@ -84,6 +85,6 @@ class Replica:
 
     def _shard(self, generation: int) -> Shard:
         with self._opening:
-            self._open = self._open or Shard.open(self.folder)
+            self._open = self._open or Shard.open(self.folder, self.device)
             self._open.follow(generation)
             return self._open

@@ -37,6 +37,7 @@ def serve(
     limit: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Such as max_k=100 or timeout=5; can be repeated.")
     ] = None,
+    device: Annotated[str, typer.Option(help="Where to search: cpu, cuda, or cuda:0,1 for several cards.")] = "cpu",
     ray: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Serve a cluster of shards on Ray: host:port, auto or local.")
     ] = None,
@@ -53,7 +54,7 @@ def serve(
         raise MissingExtraError("the server", "serve") from error
     access = Access(host, api_key, open, writable, tuple(allow_host or ()))
     limits = _limits(limit or ())
-    with _opened(folder.resolve(), ray, replicas, complete) as index, _listening(host, port) as listener:
+    with _opened(folder.resolve(), device, ray, replicas, complete) as index, _listening(host, port) as listener:
         running = server(make_app(index, limits, access), limits)
         shown = f"[{host}]" if ":" in host else host
         typer.echo(f"{folder} ({len(index):,} documents) on http://{shown}:{listener.getsockname()[1]}")
@@ -61,15 +62,15 @@ def serve(
 
 
 @contextmanager
-def _opened(folder: Path, ray: str | None, replicas: int, complete: bool) -> Iterator[Index]:
+def _opened(folder: Path, device: str, ray: str | None, replicas: int, complete: bool) -> Iterator[Index]:
     """What is served: the index in a folder, or with an address of Ray the cluster."""
     if ray is not None:
-        with open_cluster(folder, ray, replicas=replicas, complete=complete) as cluster:
+        with open_cluster(folder, ray, replicas=replicas, complete=complete, device=device) as cluster:
             yield cluster
     elif is_cluster(folder):
         raise InputError(f"{folder}: is a cluster of shards; say where Ray runs: --ray ADDRESS, or --ray local")
     else:
-        yield Index.open(folder)
+        yield Index.open(folder, device)
 
 
 def _limits(given: Sequence[str]) -> Limits:
