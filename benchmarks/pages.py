@@ -50,7 +50,10 @@ def newest(name: str) -> tuple[Line, str]:
 def cpu() -> dict[str, str]:
     """What `denslice bench cpu` measured last of each collection, as tables and pictures."""
     lines = (RESULTS / "bench_cpu.jsonl").read_text(encoding="utf-8").splitlines()
-    newest = {line["collection"]: (number, line) for number, line in enumerate(map(json.loads, lines), 1)}
+    newest = {}
+    for number, line in enumerate(map(json.loads, lines), 1):
+        slices = "" if line.get("slices", 768) == 768 else f", {line['slices']} slices"
+        newest[line["collection"] + slices] = (number, line)
     made = {}
     for collection, (number, line) in newest.items():
         name = "".join(letter if letter.isalnum() else "-" for letter in collection)

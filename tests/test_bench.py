@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from denslice.bench.collection import DEPTH, Texts, Vectors, best_by_product, best_documents, recall
 from denslice.bench.contender import Contender
-from denslice.bench.cpu import OF_TEXTS, OF_VECTORS, contenders
+from denslice.bench.cpu import contenders
 from denslice.bench.faiss_peer import best_by_dense_product
 from denslice.bench.plot import recall_against_time, time_against_size
 from denslice.bench.table import ratios, table
@@ -52,6 +52,9 @@ def test_the_best_by_product_are_the_best_scores_and_ties_go_by_position() -> No
 def test_recall_is_the_share_of_the_best_that_were_found() -> None:
     best = np.array([[1, 2, 3, 4], [5, 6, 7, 8]])
     assert recall([np.array([2, 1, 9, 9]), np.array([5, 9, 9, 9])], best, 2) == pytest.approx(0.75)
+
+
+OF_VECTORS, OF_TEXTS = contenders(Vectors(Path())), contenders(Texts(Path()))
 
 
 @pytest.mark.parametrize("contender", [one for one in OF_VECTORS if one.module != "seismic"], ids=lambda one: one.name)

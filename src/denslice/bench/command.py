@@ -24,6 +24,7 @@ def cpu(
     only: Annotated[
         list[str] | None, typer.Option(help="A contender to take part; can be repeated. Default: all.")
     ] = None,
+    slices: Annotated[int, typer.Option(help="How many slices denslice keeps of a document.", min=1)] = 768,
     repeats: Annotated[int, typer.Option(help="How often each query is timed.", min=1)] = 5,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A JSON-lines file to append the figures to.")
@@ -39,9 +40,14 @@ def cpu(
     if (vectors is None) == (texts is None):
         raise InputError("name what to search: --vectors FOLDER or --texts FOLDER")
     collection = Vectors(vectors) if vectors is not None else Texts(texts or Path())
-    chosen = contenders(collection, only or [])
+    chosen = contenders(collection, only or [], slices)
     figures = measure(collection, chosen, work, repeats, lambda line: typer.echo(line, err=True))
-    line = provenance(PACKAGES) | {"collection": collection.told, "repeats": repeats, "figures": figures}
+    line = provenance(PACKAGES) | {
+        "collection": collection.told,
+        "slices": slices,
+        "repeats": repeats,
+        "figures": figures,
+    }
     if out is not None:
         with out.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n")

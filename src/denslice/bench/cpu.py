@@ -27,15 +27,19 @@ SEISMIC = (
     ),
 )
 CAUTIONS = tuple({"caution": caution} for caution in (0.9, 0.8, 0.7, 0.6, 0.5))
-APPROXIMATE = Denslice("denslice, caution", approximate=CAUTIONS)
-OF_VECTORS: tuple[Contender, ...] = (Denslice(), APPROXIMATE, *SEISMIC, Csr(), FLAT, HNSW, Paper())
-OF_TEXTS: tuple[Contender, ...] = (Denslice(parameters={"slices": 768}), Bm25s())
+OF_VECTORS: tuple[Contender, ...] = (*SEISMIC, Csr(), FLAT, HNSW, Paper())
+OF_TEXTS: tuple[Contender, ...] = (Bm25s(),)
 Told = Callable[[str], None]
 
 
-def contenders(collection: Collection, names: Sequence[str]) -> list[Contender]:
+def contenders(collection: Collection, names: Sequence[str] = (), slices: int = 768) -> list[Contender]:
     """Those that can search the collection, or of them the named ones, a name being the beginning of one."""
-    able = list(OF_TEXTS if isinstance(collection, Texts) else OF_VECTORS)
+    kind = {"slicing": "learned", "slices": slices}
+    able: list[Contender] = [Denslice(parameters=kind)]
+    if isinstance(collection, Texts):
+        able += OF_TEXTS
+    else:
+        able += [Denslice("denslice, caution", kind, CAUTIONS), *OF_VECTORS]
     for name in names:
         if not any(one.name.startswith(name) for one in able):
             raise InputError(f"no contender {name!r}; there are {'; '.join(one.name for one in able)}")

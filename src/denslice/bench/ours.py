@@ -22,7 +22,7 @@ class Denslice:
     """An index of the collection's vectors, or of its texts with the encoder bm25."""
 
     name: str = "denslice"
-    parameters: Mapping[str, Any] = field(default_factory=lambda: {"slicing": "learned", "slices": 768})
+    parameters: Mapping[str, Any] = field(default_factory=dict)
     approximate: Sequence[Setting] = ()  # settings besides the exact one
     packages: Sequence[str] = ("numpy", "scipy", "numba", "llvmlite")
     built_as: str = "denslice"

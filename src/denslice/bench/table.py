@@ -16,7 +16,7 @@ def table(line: Mapping[str, Any]) -> str:
     figures = line["figures"]
     told = (
         f"{line['collection']}: {figures['documents']:,} documents of {figures['weights_a_document']} weights, "
-        f"{figures['queries']:,} queries of {figures['weights_a_query']}."
+        f"{figures['queries']:,} queries of {figures['weights_a_query']}; {line.get('slices', 768):,} slices."
     )
     rows = [_row(one, point, figures["documents"]) for one in figures["contenders"] for point in reported(one)]
     lines = [f"| {' | '.join(HEAD)} |", f"|{' --- |' * len(HEAD)}", *(f"| {' | '.join(row)} |" for row in rows)]

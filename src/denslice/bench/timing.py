@@ -58,11 +58,9 @@ def throughput(
 
 
 def _tried(opened: Opened, k: int, setting: Setting, exact: Best) -> dict[str, Any]:
-    """What a setting finds, and its times over every query once; the first search is not counted."""
-    opened.search(opened.query(0), k, setting)
-    start = time.perf_counter()
-    opened.docs(opened.search(opened.query(0), k, setting))
-    queries = max(5, min(len(exact), int(SECONDS / max(1e-6, time.perf_counter() - start) / 4)))
+    """What a setting finds, and its times over every query once, or over fewer where that would take too long."""
+    warm = _times(opened, k, setting, min(3, len(exact)), 3)
+    queries = max(5, min(len(exact), int(1000 * SECONDS / max(1e-3, warm["p50_of_fastest_ms"]) / 4)))
     found = [opened.docs(opened.search(opened.query(at), k, setting)) for at in range(queries)]
     recalls = {f"recall@{depth}": round(recall(found, exact, depth), 4) for depth in (10, k)}
     return {"k": k, "setting": dict(setting), "queries": queries} | recalls | _times(opened, k, setting, queries, 1)
