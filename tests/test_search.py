@@ -312,15 +312,21 @@ def test_stage_one_alone_ranks_by_the_strong_weights_to_the_rounding_of_postings
 # Caution
 
 
-@pytest.mark.parametrize("caution", [0.95, 0.9])
-def test_with_little_caution_scores_are_exact_and_most_of_the_best_are_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caution: float
-) -> None:
+def long_lists(monkeypatch: pytest.MonkeyPatch) -> tuple[Rows, Rows]:
+    """Documents of several blocks and segments whose lists have ends worth leaving out, and a query."""
     monkeypatch.setattr("denslice.index.Manifest", partial(Manifest, block=512))
     monkeypatch.setattr("denslice.build.SEGMENT_DOCS", 4_000)
     rng = np.random.default_rng(7)
     docs = np.round(rng.exponential(1.0, (9_000, 30)) * 64).clip(1, 600) / 64 * (rng.random((9_000, 30)) < 0.4)
-    index, query = built(tmp_path, [docs], "stride", 30), exact_rows(8, 1, 30, density=0.7)
+    return docs, exact_rows(8, 1, 30, density=0.7)
+
+
+@pytest.mark.parametrize("caution", [0.95, 0.9])
+def test_with_little_caution_scores_are_exact_and_most_of_the_best_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caution: float
+) -> None:
+    docs, query = long_lists(monkeypatch)
+    index = built(tmp_path, [docs], "stride", 30)
     exact = dict(ranked(ids_of(docs), (docs @ query.T).ravel()))
     found = pairs(index.search_vectors(query, k=100, caution=caution))
     assert found == sorted(found, key=lambda pair: (-pair[1], pair[0]))
@@ -468,11 +474,8 @@ def test_postings_of_a_list_are_ordered_by_falling_value_and_then_by_rising_row(
 def test_leaving_out_the_ends_of_long_lists_hides_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, k: int
 ) -> None:
-    monkeypatch.setattr("denslice.index.Manifest", partial(Manifest, block=512))
-    monkeypatch.setattr("denslice.build.SEGMENT_DOCS", 4_000)
-    rng = np.random.default_rng(7)
-    docs = np.round(rng.exponential(1.0, (9_000, 30)) * 64).clip(1, 600) / 64 * (rng.random((9_000, 30)) < 0.4)
-    index, query = built(tmp_path, [docs], "stride", 30), exact_rows(8, 1, 30, density=0.7)
+    docs, query = long_lists(monkeypatch)
+    index = built(tmp_path, [docs], "stride", 30)
     expected = ranked(ids_of(docs), (docs @ query.T).ravel())
     assert pairs(index.search_vectors(query, k=k)) == expected[:k]
     best_last = built(tmp_path / "again", [docs[np.argsort((docs @ query.T).ravel())]], "stride", 30)
