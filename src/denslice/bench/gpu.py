@@ -21,6 +21,7 @@ from denslice.search.gpu.device import cuda_devices
 from denslice.search.retrieve import QueryVectors, Settings
 
 ACTIVE, CANDIDATES, BATCH, K = 64, 10_000, 64, 1000
+WARMING = 0.5  # seconds: a card that has been idle is slower at first
 SLICES, FEWER = 768, (256, 128)  # dense vectors beside them have as many dimensions
 Figures = dict[str, Any]
 
@@ -127,9 +128,11 @@ def table(figures: Sequence[Figures]) -> list[str]:
 
 
 def _times(work: Callable[[Any], Any], given: Sequence[Any], repeats: int) -> list[float]:
-    """Milliseconds of each call, in turns over all that is given, after one turn to warm up."""
-    for one in given:
-        work(one)
+    """Milliseconds of each call, in turns over all that is given, once the card has worked for a while."""
+    begun = time.perf_counter()
+    while time.perf_counter() - begun < WARMING:
+        for one in given:
+            work(one)
     took = []
     for one in [*given] * repeats:
         start = time.perf_counter()

@@ -155,30 +155,30 @@ __device__ __forceinline__ u32 piece_of(const u32 *block_starts, u32 block, u32 
     return first * SECTIONS + section * lists + (list - first);
 }
 
-// Groups of 8 postings in each section of a list, and the entry but for its starts. A thread a list; `order` has the
-// lists by key. Rows must rise within a list.
+// Groups of 8 postings in each section of a list, and the entry but for its starts. A warp a list, whose rows may come
+// in any order; `order` has the lists by key.
 extern "C" __global__ void measure(const u32 *order, const u32 *list_starts, const u16 *rows, const u16 *maxima,
                                    const u16 *blocks, const u32 *block_starts, Entry *entries, u32 *pieces, u32 lists,
                                    u32 section_rows) {
-    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    u32 lane = threadIdx.x & 31, at = (blockIdx.x * blockDim.x + threadIdx.x) >> 5;
     if (at >= lists) return;
-    u32 list = order[at], low = list_starts[list], end = list_starts[list + 1];
+    u32 list = order[at], end = list_starts[list + 1], counts[SECTIONS] = {};
+    for (u32 p = list_starts[list] + lane; p < end; p += 32) {
+        u32 section = rows[p] / section_rows;
+#pragma unroll
+        for (u32 i = 0; i < SECTIONS; i++) counts[i] += section == i;
+    }
     Entry entry;
     entry.maximum = maxima[list];
     entry.block = blocks[list];
     entry.unused = 0;
+#pragma unroll
     for (u32 section = 0; section < SECTIONS; section++) {
-        u32 begin = low, high = end;
-        while (low < high) {
-            u32 middle = (low + high) >> 1;
-            if (rows[middle] < (section + 1) * section_rows) low = middle + 1;
-            else high = middle;
-        }
         entry.starts[section] = 0;
-        entry.groups[section] = (u16)((low - begin + 7) >> 3);
-        pieces[piece_of(block_starts, entry.block, list, section)] = entry.groups[section];
+        entry.groups[section] = (u16)((warp_sum(counts[section]) + 7) >> 3);
+        if (lane == 0) pieces[piece_of(block_starts, entry.block, list, section)] = entry.groups[section];
     }
-    entries[at] = entry;
+    if (lane == 0) entries[at] = entry;
 }
 
 // Puts each section's postings where 32 threads, 8 postings each, will meet different banks of shared memory as far
@@ -192,13 +192,15 @@ extern "C" __global__ void arrange(const u32 *order, const u32 *list_starts, con
     u32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5, at = blockIdx.x * (blockDim.x >> 5) + warp;
     if (at >= lists) return;
     u32 *alive = ranks + warp * 2 * RANKS, *before = alive + RANKS;
-    u32 list = order[at], from = list_starts[list];
+    u32 list = order[at], from = list_starts[list], end = list_starts[list + 1];
     for (u32 section = 0; section < SECTIONS; section++) {
         u32 start = before_pieces[piece_of(block_starts, entries[at].block, list, section)];
         if (lane == 0) entries[at].starts[section] = start;
-        u32 base = section * section_rows, end = from, mine = 0;
-        for (u32 limit = list_starts[list + 1]; end < limit && rows[end] < base + section_rows; end++)
-            mine += ((rows[end] - base) & 31) == lane;
+        u32 base = section * section_rows, mine = 0; // a row of another section is `section_rows` or more from the base
+        for (u32 p = from; p < end; p++) {
+            u32 row = rows[p] - base;
+            mine += row < section_rows && (row & 31) == lane;
+        }
         u32 most = min(warp_max(mine), RANKS), sum = 0;
         for (u32 rank = 0; rank < most; rank++) {
             u32 banks = __ballot_sync(ALL, mine > rank);
@@ -209,7 +211,7 @@ extern "C" __global__ void arrange(const u32 *order, const u32 *list_starts, con
             sum += __popc(banks);
         }
         __syncwarp();
-        u32 count = end - from, groups = entries[at].groups[section], rank = 0;
+        u32 count = warp_sum(mine), groups = entries[at].groups[section], rank = 0;
         u64 out = (u64)start * 8;
         for (u32 p = from; p < end; p++) {
             u32 row = rows[p] - base;
@@ -228,7 +230,6 @@ extern "C" __global__ void arrange(const u32 *order, const u32 *list_starts, con
             to_rows[to] = 0;
             to_values[to] = 0;
         }
-        from = end;
         __syncwarp();
     }
 }

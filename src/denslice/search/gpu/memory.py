@@ -67,7 +67,7 @@ def take_in(device: Device, launch: Launch, part: Part, leave_out: Sequence[str]
         section_rows,
     )
     if lists:
-        launch("measure", (-(-lists // 256), 1), 256, given, 0)
+        launch("measure", (-(-lists // 8), 1), 256, given, 0)
     before = device.running_sum(pieces)
     total = int(device.get(before[-1:])[0])
     rows, values = device.empty(total * GROUP, np.uint16), device.empty(total * GROUP, np.uint8)
