@@ -17,7 +17,8 @@ from denslice.gip import gip_full
 from denslice.search import retrieve
 from denslice.search.gpu.device import cuda_devices
 from denslice.search.gpu.search import Cards
-from denslice.search.retrieve import NO_MASK, NO_SCORES, QueryVectors, Settings
+from denslice.search.parts import Parts
+from denslice.search.retrieve import QueryVectors, Settings
 from denslice.slicing import KINDS
 from denslice.store.manifest import Manifest
 from denslice.store.snapshot import Snapshot
@@ -424,7 +425,7 @@ def test_masked_documents_are_left_out_before_the_best_are_taken(tmp_path: Path,
     allowed[best_first[:150]] = 0
     ends = np.cumsum([segment.rows for segment in snapshot.segments])[:-1]
     masks = [np.ascontiguousarray(mask) for mask in np.split(allowed, ends)]
-    found = retrieve.search(snapshot.segments, lexical(query), Settings(k), masks)
+    found = retrieve.search(Parts(snapshot.segments), lexical(query), Settings(k), masks)
     expected = ranked(ids_of(docs), (docs @ query) * allowed)
     assert len(snapshot.segments) > 2
     assert list(zip(found.ids, found.scores.tolist(), strict=True)) == expected[:k]
@@ -444,17 +445,17 @@ def test_scores_from_postings_are_never_below_the_exact_ones_nor_above_by_more_t
     query = data.draw(hnp.arrays(np.float32, 4, elements=weights))
     with tempfile.TemporaryDirectory() as folder:
         (segment,) = Snapshot(built(Path(folder), [docs], "stride", 4).path).segments
-        p = segment.postings
-        found = cpu.find_lists(p.block_starts, p.keys, np.arange(4))
-        reach = float(query.astype(np.float64) @ cpu.list_maxima(found, p.maxima))
+        parts = Parts([segment])
+        found, largest = cpu.find(parts.table, np.arange(4))
+        reach = float(query.astype(np.float64) @ largest)
         unit = (counted.largest - counted.spare(4)) / (reach or 1)
         counts = np.zeros(8, np.int64)
         room = (np.zeros(512, np.int64), np.zeros(512, np.uint32), np.zeros(cpu.BINS, np.int64))
         read_whole = (np.array([-1.0, 0.0, 0.0, 0.0]), np.zeros(4, np.int64), np.zeros(4, np.int64))
         plan = (*read_whole, np.zeros(4, np.uint32), np.zeros(4, np.uint64))
         held, bounds = cpu.scan(
-            found, (p.starts, p.maxima, p.rows, p.values), (query, unit, counted.fraction), NO_MASK, NO_SCORES,
-            segment.rows, p.block, 0, (40, 40, 0, 0), plan, (*room, counts, np.zeros(cpu.ROWS, counted.dtype)),
+            parts.table, found, (query, unit, counted.fraction), (40, 0, 0, 40, 0), plan,
+            (*room, counts, np.zeros(cpu.SUMS, counted.dtype)),
         )  # fmt: skip
         exact = docs.astype(np.float64) @ query
         assert sorted(held[: counts[0]]) == np.flatnonzero(exact).tolist()
@@ -487,6 +488,6 @@ def test_leaving_out_the_ends_of_long_lists_hides_nothing(
 @settings(max_examples=30, deadline=None)
 @given(hnp.arrays(np.float16, 20, elements=st.floats(0, 65504, width=16)))
 def test_float16_bits_become_the_same_number(numbers: np.ndarray) -> None:
-    from denslice.search import cpu
+    from denslice.search import memory
 
-    assert [cpu.half(bits) for bits in numbers.view(np.uint16)] == numbers.astype(np.float32).tolist()
+    assert [memory.half(bits) for bits in numbers.view(np.uint16)] == numbers.astype(np.float32).tolist()

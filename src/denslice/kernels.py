@@ -101,23 +101,3 @@ def sort_by_value(starts, rows, values):
             rows[start + counts[level]] = old_rows[i]
             values[start + counts[level]] = old_values[i]
             counts[level] += 1
-
-
-@compiled
-def joined_pieces(text, starts, rows):
-    """The bytes of these rows one after the other, and where each ends; no ends where starts are damaged."""
-    ends = np.empty(len(rows), np.int64)
-    total = 0
-    for i in range(len(rows)):
-        start, end = np.int64(starts[rows[i]]), np.int64(starts[rows[i] + 1])
-        if start > end or end > len(text):
-            return text[:0].copy(), ends[:0]
-        total += end - start
-        ends[i] = total
-    pieces = np.empty(total, text.dtype)
-    at = 0
-    for row in rows:
-        for p in range(starts[row], starts[row + 1]):
-            pieces[at] = text[p]
-            at += 1
-    return pieces, ends

@@ -71,13 +71,15 @@ def lexical_csr(weights: object, vocab: int | None = None) -> sp.csr_array:
     matrix = _as_csr(weights)
     if vocab is not None and matrix.shape[1] != vocab:
         raise InputError(f"vectors have {matrix.shape[1]:,} columns, expected a vocabulary of {vocab:,}")
-    if matrix.nnz and matrix.data.min() < 0:
+    least, most = matrix.data.min(initial=np.inf), matrix.data.max(initial=0)
+    if least < 0:
         raise InputError("vectors hold negative weights; lexical weights are 0 or more")
-    if not matrix.has_canonical_format or (matrix.data == 0).any():
+    if not matrix.has_canonical_format or least == 0:
         matrix = matrix.copy()
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
-    if not np.isfinite(matrix.data).all():
+        most = matrix.data.max(initial=0)
+    if not most < np.inf:
         raise InputError("vectors hold NaN or infinite weights")
     return matrix
 
@@ -107,6 +109,8 @@ def stacked(parts: Sequence[sp.csr_array]) -> sp.csr_array:
 def _as_csr(weights: object) -> sp.csr_array:
     import scipy.sparse as sp
 
+    if isinstance(weights, sp.csr_array) and weights.dtype == np.float32 and weights.ndim == 2:
+        return weights
     if not sp.issparse(weights):
         try:
             weights = np.atleast_2d(np.asarray(weights, dtype=np.float32))

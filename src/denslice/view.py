@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, lru_cache, partial
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -22,6 +22,7 @@ from denslice.search import retrieve
 from denslice.search.explain import explain
 from denslice.search.filter import parse, passing
 from denslice.search.gpu.search import Cards, Progress
+from denslice.search.parts import Parts
 from denslice.search.retrieve import NO_MASK, Found, Mask, QueryVectors, Settings
 from denslice.stages import stage
 from denslice.store.snapshot import Snapshot
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
 BATCH = 256  # queries searched, or documents fetched, at a time
+TOGETHER = 16  # queries a thread takes at a time, at most
 REMEMBERED = 64  # queries whose vectors are kept for the next explanation
 Where = Mapping[str, Any] | None
 
@@ -56,6 +58,11 @@ class View:
         self.snapshot = Snapshot(folder)
         self.statistics: Statistics = self.snapshot
         self.cards = None if cards is None else cards.moved(self.snapshot.segments).load(progress)
+
+    @cached_property
+    def parts(self) -> Parts:
+        """The segments, as they are searched on the CPU."""
+        return Parts(self.snapshot.segments)
 
     @property
     def generation(self) -> int:
@@ -179,11 +186,14 @@ class View:
         with stage("search"):
             if self.cards is not None:
                 return self.cards.search(queries, settings, masks)
-            search = partial(retrieve.search, self.snapshot.segments, settings=settings, masks=masks)
+            search = partial(retrieve.search, self.parts, settings=settings, masks=masks)
             if len(queries) == 1:
                 return [search(queries[0])]
-            with ThreadPoolExecutor(os.cpu_count()) as pool:
-                return list(pool.map(search, queries))
+            threads = os.cpu_count() or 1
+            few = max(1, min(TOGETHER, len(queries) // (2 * threads)))  # of a thread at a time
+            some = [queries[at : at + few] for at in range(0, len(queries), few)]
+            with ThreadPoolExecutor(threads) as pool:
+                return list(chain.from_iterable(pool.map(lambda given: [search(query) for query in given], some)))
 
     def query_vectors(self, encoded: Encoded, settings: Settings, sliced: bool = True) -> list[QueryVectors]:
         """Each query as search takes it, with the parts its mode asks for and λ in its dense vector."""

@@ -1,4 +1,4 @@
-"""Compiled loops of search on the CPU: posting lists to candidates, candidates to exact scores.
+"""Compiled loops of search on the CPU, stage one: posting lists to candidates.
 
 Import this module inside the function that needs it: numba is slow to load. Scores of stage one are whole numbers
 of a unit chosen per query; they are never below the exact score, and above it by less than the query's margin.
@@ -12,20 +12,31 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
-from denslice.kernels import compiled, compiled_reordering
+from denslice.kernels import compiled
+from denslice.search.memory import bytes_at, floats_at, half, longs_at, ones, prefetch, shorts_at, words_at
+from denslice.search.parts import (
+    ALLOWED,
+    BASE,
+    BLOCK,
+    BLOCKS,
+    DOCS,
+    EXTRA,
+    KEY_WORDS,
+    KNOWN,
+    KNOWN_BEFORE,
+    LIST_STARTS,
+    LISTS,
+    MAXIMA,
+    POSTINGS,
+    ROWS,
+    VALUES,
+)
 
 BINS = 1 << 12  # of a histogram of scores
-ROWS = 1 << 16  # as many as a posting can name
+SUMS = 1 << 16  # as many rows as a posting can name
 CHUNK, PART = np.uint64(128), np.uint64(16)  # scores looked at together, by vector instructions
 LEVELS = 255  # steps of a posting's value
-EMPTY = 0xFFFFFFFF
-NEAR = 64  # lists around a guess
-AHEAD = 8  # rows whose memory is asked for before they are needed
-SIEVE = 4096  # a table this size stays in a core's first cache
 SHORT = 32  # postings below which a list is read whole or not at all
 LEFT_OUT = 0.4  # of the threshold: what the postings left out of a block may add up to, to begin with
 LEFT_OUT_AT_MOST = 0.75  # and later
@@ -54,117 +65,150 @@ WIDE = Scale(np.uint32, 2**31 - 1, 0, 20)
 NARROW_TERMS = 1_024  # up to which rounding in 16 bits is small beside that of the postings
 
 
-@intrinsic
-def _as_float(context, bits):
-    def generate(context, builder, signature, arguments):
-        return builder.bitcast(arguments[0], ir.FloatType())
+@compiled
+def known_keys(block_starts, list_keys, highest):
+    """Per block a bit for each key up to the highest that has a list, and how many lists come before each word's.
 
-    return types.float32(types.uint32), generate
-
-
-@intrinsic
-def _prefetch(context, array, index):
-    """Asks for the memory of an element, which may be any: nothing is read. Files are too large for caches."""
-
-    def generate(context, builder, signature, arguments):
-        byte, whole = ir.IntType(8).as_pointer(), ir.IntType(32)
-        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-        place = builder.bitcast(builder.gep(data, [arguments[1]]), byte)
-        shape = ir.FunctionType(ir.VoidType(), [byte, whole, whole, whole])
-        read, keep, is_data = (ir.Constant(whole, number) for number in (0, 3, 1))
-        builder.call(builder.module.declare_intrinsic("llvm.prefetch", [byte], shape), [place, read, keep, is_data])
-        return context.get_dummy_value()
-
-    return types.void(array, types.int64), generate
+    Both are (blocks, words).
+    """
+    shape = len(block_starts) - 1, (highest >> 6) + 1
+    known, before = np.zeros(shape, np.uint64), np.zeros(shape, np.uint32)
+    for block in range(shape[0]):
+        start, end = np.int64(block_starts[block]), min(np.int64(block_starts[block + 1]), len(list_keys))
+        for at in range(start, end):
+            if list_keys[at] <= highest:
+                known[block, list_keys[at] >> 6] |= np.uint64(1) << np.uint64(list_keys[at] & 63)
+        count = np.uint32(start)
+        for word in range(shape[1]):
+            before[block, word] = count
+            count += np.uint32(ones(known[block, word]))
+    return known, before
 
 
 @compiled
-def half(bits):
-    """The float32 of a non-negative float16, given its bits."""
-    return _as_float(np.uint32(bits) << np.uint32(13)) * np.float32(2.0**112)
+def find(parts, keys):
+    """Where each key's posting list stands in each block of all parts, and the largest weight each key has.
+
+    The first is (blocks, keys), -1 for no list.
+    """
+    blocks = 0
+    for part in parts:
+        blocks += part[BLOCKS]
+    found, largest = np.full((blocks, len(keys)), -1, np.int64), np.zeros(len(keys), np.float32)
+    at = 0
+    for part in parts:
+        words, maxima = part[KEY_WORDS], shorts_at(part[MAXIMA], part[LISTS])
+        known = longs_at(part[KNOWN], part[BLOCKS] * words)
+        before = words_at(part[KNOWN_BEFORE], part[BLOCKS] * words)
+        for block in range(part[BLOCKS]):
+            for j in range(len(keys)):
+                word, bit = block * words + (keys[j] >> 6), np.uint64(keys[j] & 63)
+                if keys[j] >> 6 < words and known[word] >> bit & np.uint64(1):
+                    lower = known[word] & ((np.uint64(1) << bit) - np.uint64(1))
+                    found[at, j] = np.int64(before[word]) + np.int64(ones(lower))
+                    if found[at, j] < part[LISTS]:
+                        largest[j] = max(largest[j], half(maxima[found[at, j]]))
+                    else:
+                        found[at, j] = -1  # in a damaged file
+            at += 1
+    return found, largest
 
 
 @compiled
-def find_lists(block_starts, list_keys, keys):
-    """Where each key's posting list stands in each block, (blocks, keys), -1 for none. Keys must rise."""
-    found = np.full((len(block_starts) - 1, len(keys)), -1, np.int64)
-    for block in range(len(block_starts) - 1):
-        low, end = np.int64(block_starts[block]), min(np.int64(block_starts[block + 1]), len(list_keys))
-        if low >= end:
-            continue
-        share = (end - low) / (np.float64(list_keys[end - 1]) + 1)
-        first = low
-        for j in range(len(keys)):
-            high = end
-            guess = first + np.int64(keys[j] * share)  # near it, if the block has most keys: few steps in one place
-            if low + NEAR < guess < end - NEAR and list_keys[guess - NEAR] < keys[j] <= list_keys[guess + NEAR]:
-                low, high = guess - NEAR, guess + NEAR
-            while low < high:
-                middle = (low + high) >> 1
-                if list_keys[middle] < keys[j]:
-                    low = middle + 1
-                else:
-                    high = middle
-            if low < end and list_keys[low] == keys[j]:
-                found[block, j] = low
-    return found
+def scan(parts, found, query, wanted, plan, best):
+    """Scores all documents block by block, and keeps what can still be among the k best.
 
-
-@compiled
-def list_maxima(found, maxima):
-    """The largest weight each key has in any block."""
-    largest = np.zeros(found.shape[1], np.float32)
-    for block in range(found.shape[0]):
-        for j in range(found.shape[1]):
-            if found[block, j] >= 0:
-                largest[j] = max(largest[j], half(maxima[found[block, j]]))
-    return largest
-
-
-@compiled
-def scan(found, lists, query, allowed, extra, docs, block, base, wanted, plan, best):
-    """Scores a segment block by block, and keeps what can still be among the k best of all segments.
-
-    `found` says where each key's list stands in each block. `lists` are the postings' (starts, maxima, rows, values),
-    `query` its (weights, unit, fraction). `allowed` has a 0 for each document to leave out, or is empty; `extra` is a
-    score of 0 or more that each document has besides its lexical one, or is empty.
-    `wanted` is (k, k_first, margin, most). The first block's best `k_first` settle the threshold to begin with; where
-    those are fewer than k it is a guess, and right if the threshold of the k best in the end, counts[6], is not below.
+    `found` says where each key's list stands in each block. `query` is its (weights, unit, fraction).
+    `wanted` is (k, margin, most, k_first, most_first). The first block's best `k_first`, or `most_first`, settle the
+    threshold to begin with; where those are fewer than k or most it is a guess, and right if the threshold in the end,
+    counts[6], is not below.
     `plan` is (price, shifts, wholes, steps, ends): see `_planned`; price[0] below 0 is for lists to be read whole, and
     price[1] above 0 for those to be read roughly, what they then lack being nobody's concern.
     `best` is (documents, bounds, bins, counts, sums): the first counts[0] entries are held, all bounds above the
     threshold counts[1]; `bins` is a histogram of the scores ever taken in, counts[2:4] and counts[4:6] say where in
-    it the best k and the best `most` begin, counts[7] counts blocks; and ROWS sums to work with.
+    it the best k and the best `most` begin, counts[7] counts blocks; and SUMS sums to work with.
     Returns documents and bounds, in larger arrays where they were too small.
     """
     held, bounds, bins, counts, sums = best
     _, unit, fraction = query
-    k, k_first, margin, most = wanted
+    k, margin, most, k_first, most_first = wanted
     price = plan[0]
-    padded = -(-block // np.int64(CHUNK)) * np.int64(CHUNK)
-    for b in range(len(found)):
-        _prefetch_next(found, b, lists, plan[1])
-        counts[7] += 1
-        is_due = counts[7] & (counts[7] - 1) == 0 or counts[7] % PLANNED == 0
-        some, left_out = _ends(found[b], lists, query, counts[1], is_due, plan)
-        if not some and not len(extra):
-            continue
-        sums[:padded] = 0
-        read = _add_lists(found[b], lists, fraction, plan[3], plan[4], sums)
-        first, size = b * block, min(block, docs - b * block)
-        sums[size:padded] = 0
-        _add_extra(extra[first : first + size], unit, sums)
-        _leave_out(allowed[first : first + size], sums)
-        if counts[1] == 0:
-            counts[1] = _first_threshold(sums[:padded], k_first, margin, most, fraction)
-        before = counts[0]
-        held, bounds = _collect(sums[:padded], base + first, left_out, held, bounds, bins, counts, fraction)
-        if counts[0] > before:
-            counts[6] = threshold(bins, counts, k, margin, most, fraction)
-            counts[1] = max(counts[1], counts[6])
-        price[2] += RESCORING * max(0, counts[0] - before - k_first)
-        price[3] += read
+    sums[:] = 0
+    for j in range(len(plan[1])):
+        plan[1][j] = NOTHING if plan[2][j] < price[1] else 0
+    at = 0
+    for number in range(len(parts)):
+        part = parts[number]
+        lists, block = _lists(part), part[BLOCK]
+        padded = -(-block // np.int64(CHUNK)) * np.int64(CHUNK)
+        for b in range(part[BLOCKS]):
+            _prefetch_next(parts, number, b, found, at, plan[1])
+            counts[7] += 1
+            is_due = counts[7] & (counts[7] - 1) == 0 or counts[7] % PLANNED == 0
+            some, left_out, read = _add_block(found[at], lists, query, counts[1], is_due, plan, sums)
+            at += 1
+            if not some and not part[EXTRA]:
+                continue
+            first, size = b * block, min(block, part[DOCS] - b * block)
+            sums[size:padded] = 0
+            if part[EXTRA]:
+                _add_extra(floats_at(part[EXTRA] + 4 * first, size), unit, sums)
+            if part[ALLOWED]:
+                _leave_out(bytes_at(part[ALLOWED] + first, size), sums)
+            if counts[1] == 0:
+                counts[1] = _first_threshold(sums[:padded], k_first, margin, most_first, fraction)
+            before = counts[0]
+            held, bounds = _collect(sums[:padded], part[BASE] + first, left_out, held, bounds, bins, counts, fraction)
+            if counts[0] > before:
+                counts[6] = threshold(bins, counts, k, margin, most, fraction)
+                counts[1] = max(counts[1], counts[6])
+            price[2] += RESCORING * max(0, counts[0] - before - k_first)
+            price[3] += read
     return held, bounds
+
+
+@compiled
+def _lists(part):
+    """A part's posting lists: starts, maxima, rows, values."""
+    starts, maxima = words_at(part[LIST_STARTS], part[LISTS] + 1), shorts_at(part[MAXIMA], part[LISTS])
+    return starts, maxima, shorts_at(part[ROWS], part[POSTINGS]), bytes_at(part[VALUES], part[POSTINGS])
+
+
+@compiled
+def _add_block(found, lists, query, threshold, is_due, plan, sums):
+    """Adds a block's lists to its sums; whether there are any, what a sum may lack, and how many postings were read."""
+    price = plan[0]
+    if price[1] > 0:
+        some, read = _add_roughly(found, lists, query, plan[2], price[1], sums)
+        return some, np.int64(0), read
+    some, left_out = _ends(found, lists, query, threshold, is_due, plan)
+    read = _add_lists(found, lists, query[2], plan[3], plan[4], sums) if some else np.int64(0)
+    return some, left_out, read
+
+
+@compiled
+def _add_roughly(found, lists, query, wholes, least, sums):
+    """Adds of each list the postings that add `least` or more: values fall, so the others follow."""
+    starts, maxima, rows, values = lists
+    weights, unit, fraction = query
+    some, read = False, np.int64(0)
+    for j in range(len(found)):
+        if found[j] < 0 or wholes[j] < least:
+            continue
+        some = True
+        step = _step(weights[j], maxima[found[j]], unit, fraction)
+        lowest = np.int64(np.ceil(least * (1 << fraction) / step)) if step else np.int64(256)
+        start, end = np.uint64(starts[found[j]]), np.uint64(min(np.int64(starts[found[j] + 1]), len(rows)))
+        p = start
+        while p + np.uint64(4) <= end and np.int64(values[p + np.uint64(3)]) >= lowest:
+            for i in range(np.uint64(4)):
+                sums[rows[p + i]] += _share(step, values[p + i], fraction)
+            p += np.uint64(4)
+        while p < end and np.int64(values[p]) >= lowest:
+            sums[rows[p]] += _share(step, values[p], fraction)
+            p += np.uint64(1)
+        read += np.int64(p) - np.int64(start)
+    return some, read
 
 
 @compiled
@@ -180,30 +224,39 @@ def _leave_out(allowed, sums):
 
 
 @compiled
-def _prefetch_next(found, b, lists, shifts):
+def _prefetch_next(parts, number, b, found, at, shifts):
     """Asks for the memory of the next block's postings, and of the places of those after it."""
-    starts, maxima, rows, values = lists
-    for j in range(len(shifts)):
-        if shifts[j] < NOTHING:
-            if b + 2 < len(found):
-                _prefetch(starts, found[b + 2, j])
-                _prefetch(maxima, found[b + 2, j])
-            if b + 1 < len(found) and found[b + 1, j] >= 0:
-                start, end = np.int64(starts[found[b + 1, j]]), np.int64(starts[found[b + 1, j] + 1])
-                _prefetch(rows, start)
-                _prefetch(values, start)
-                _prefetch(values, start + ((end - start) >> shifts[j]))
+    after, last = _part_of(parts, number, b + 2), _part_of(parts, number, b + 1)
+    if after >= 0:
+        starts, maxima, _, _ = _lists(parts[after])
+        for j in range(len(shifts)):
+            if shifts[j] < NOTHING:
+                prefetch(starts, found[at + 2, j])
+                prefetch(maxima, found[at + 2, j])
+    if last >= 0:
+        starts, _, rows, values = _lists(parts[last])
+        for j in range(len(shifts)):
+            if shifts[j] < NOTHING and found[at + 1, j] >= 0:
+                start, end = np.int64(starts[found[at + 1, j]]), np.int64(starts[found[at + 1, j] + 1])
+                prefetch(rows, start)
+                prefetch(values, start)
+                if shifts[j] > 0:
+                    prefetch(values, start + ((end - start) >> shifts[j]))
+
+
+@compiled
+def _part_of(parts, number, b):
+    """Which part a block is in, counted from the first block of part `number`; -1 for none."""
+    while number < len(parts) and b >= parts[number, BLOCKS]:
+        b -= parts[number, BLOCKS]
+        number += 1
+    return number if number < len(parts) else -1
 
 
 @compiled
 def _ends(found, lists, query, threshold, is_due, plan):
     """Sets where each list of a block ends, cut as planned; whether there are any, and what a sum may lack for it."""
     price, shifts = plan[0], plan[1]
-    if price[1] > 0:
-        if is_due:
-            _planned_roughly(found, lists, query, plan)
-        some, _ = _cut_lists(found, lists, query, plan)
-        return some, np.int64(0)
     if price[0] < 0 or threshold <= 0:
         shifts[:] = 0
         return _cut_lists(found, lists, query, plan)
@@ -273,24 +326,6 @@ def _planned(found, lists, query, threshold, plan):
 
 
 @compiled
-def _planned_roughly(found, lists, query, plan):
-    """Plans to read of each list the postings that add price[1] or more, and some beyond: what else is not asked."""
-    starts, maxima, rows, values = lists
-    weights, unit, fraction = query
-    price, shifts, wholes, _, _ = plan
-    for j in range(len(found)):
-        if found[j] >= 0:
-            shifts[j] = NOTHING if wholes[j] < price[1] else 0
-            step = _step(weights[j], maxima[found[j]], unit, fraction)
-            start, end = np.int64(starts[found[j]]), min(np.int64(starts[found[j] + 1]), len(rows))
-            for shift in KEEP:
-                if shifts[j] < shift and end - start > SHORT:
-                    next_value = values[np.uint64(start + ((end - start) >> shift))]
-                    if _share(step, next_value, fraction) <= price[1]:
-                        shifts[j] = shift
-
-
-@compiled
 def _paying(start, end, values, step, fraction, price, whole):
     """How often to halve a list, the rest being what pays most to leave out at this price; and what that costs."""
     length = end - start
@@ -351,11 +386,12 @@ def _bin_shift(fraction):
 
 @compiled
 def _first_threshold(sums, k, margin, most, fraction):
-    """The threshold after the first block. The best of each eight documents stand for all: k of those are better."""
+    """The threshold after the first block. The best of each few documents stand for all: k of those are better."""
     bins, counts, shift = np.zeros(BINS, np.int64), np.zeros(6, np.int64), _bin_shift(fraction)
-    for start in range(np.uint64(0), np.uint64(len(sums)), np.uint64(8)):
-        bins[_largest(sums, start, np.uint64(8)) >> shift] += 1
-    counts[3] = counts[5] = len(sums) // 8
+    few = np.uint64(32 if 8 * 32 * max(k, most) < len(sums) else 8)
+    for start in range(np.uint64(0), np.uint64(len(sums)), few):
+        bins[_largest(sums, start, few) >> shift] += 1
+    counts[3] = counts[5] = len(sums) // np.int64(few)
     return threshold(bins, counts, k, margin, most, fraction)
 
 
@@ -380,11 +416,13 @@ def _risen(bins, place, wanted):
 
 @compiled
 def _collect(sums, first, left_out, held, bounds, bins, counts, fraction):
-    """Takes in what can exceed the threshold; full arrays are freed of what has fallen below it, or doubled."""
+    """Takes in what can exceed the threshold; full arrays are freed of what has fallen below it, or doubled.
+
+    Leaves sums of 0 for the next block.
+    """
     count, lowest, shift = counts[0], max(0, counts[1] - left_out), _bin_shift(fraction)
-    for start in range(np.uint64(0), np.uint64(len(sums)), CHUNK):
-        if _largest(sums, start, CHUNK) <= lowest:
-            continue
+    chunks = np.empty(SUMS // 128, np.uint64)
+    for start in chunks[: _passing(sums, lowest, chunks)]:
         if count + np.int64(CHUNK) >= len(held):
             count = keep_above(counts[1], held, bounds, count)
             if count + np.int64(CHUNK) >= len(held) // 2:
@@ -405,7 +443,21 @@ def _collect(sums, first, left_out, held, bounds, bins, counts, fraction):
             counts[3] += at >= counts[2]
             counts[5] += at >= counts[4]
     counts[0] = count
+    sums[:] = 0
     return held, bounds
+
+
+@compiled
+def _passing(sums, lowest, chunks):
+    """Writes down where the chunks begin that have a sum above the lowest; how many they are."""
+    count = 0
+    for start in range(np.uint64(0), np.uint64(len(sums)), CHUNK):
+        largest = sums[start]
+        for r in range(start, start + CHUNK):  # in vectors
+            largest = max(largest, sums[r])
+        chunks[count] = start
+        count += np.int64(largest) > lowest
+    return count
 
 
 @compiled
@@ -427,79 +479,3 @@ def keep_above(lowest, held, bounds, count):
             bounds[kept] = bounds[i]
             kept += 1
     return kept
-
-
-@compiled
-def rescore(rows, row_starts, row_keys, row_weights, keys, weights):
-    """The exact score of each row: the sum over the query's keys of query weight · row weight."""
-    table, table_weights = _hashed(keys, weights)
-    maybe = np.zeros(SIEVE, np.uint8)
-    for j in range(len(keys)):
-        maybe[keys[j] & (SIEVE - 1)] = 1
-    places = np.empty(1024, np.uint64)
-    exact = np.empty(len(rows), np.float32)
-    for i in range(len(rows)):
-        if i + AHEAD < len(rows):
-            _prefetch(row_starts, rows[i + AHEAD])
-            _prefetch_row(rows[i + AHEAD // 2], row_starts, row_keys, row_weights)
-        start, end = np.int64(row_starts[rows[i]]), min(np.int64(row_starts[rows[i] + 1]), len(row_keys))
-        if end - start > len(places):
-            places = np.empty(end - start, np.uint64)
-        count = 0
-        for p in range(np.uint64(start), np.uint64(end)):  # without a branch: which keys match cannot be foreseen
-            places[count] = p
-            count += maybe[row_keys[p] & (SIEVE - 1)]
-        total = 0.0
-        for p in places[:count]:
-            at = _slot(row_keys[p], len(table))
-            while table[at] != EMPTY and table[at] != row_keys[p]:
-                at = (at + 1) & (len(table) - 1)
-            total += np.float64(table_weights[at]) * half(row_weights[p])
-        exact[i] = total
-    return exact
-
-
-@compiled
-def _prefetch_row(row, row_starts, row_keys, row_weights):
-    start, end = np.int64(row_starts[row]), np.int64(row_starts[row + 1])
-    for p in range(start, min(end, start + 256), 32):  # a line of memory holds so many
-        _prefetch(row_keys, p)
-        _prefetch(row_weights, p)
-
-
-@compiled
-def _hashed(keys, weights):
-    """The query as an open hash table: keys, EMPTY where there is none, and weights, 0 there."""
-    size = 256
-    while size < 4 * len(keys):
-        size *= 2
-    table = np.full(size, EMPTY, np.uint32)
-    table_weights = np.zeros(size, np.float32)
-    for j in range(len(keys)):
-        at = _slot(keys[j], size)
-        while table[at] != EMPTY:
-            at = (at + 1) & (size - 1)
-        table[at] = keys[j]
-        table_weights[at] = weights[j]
-    return table, table_weights
-
-
-@compiled
-def _slot(key, size):
-    return np.int64(((np.uint64(key) * np.uint64(0x9E3779B1)) >> np.uint64(15)) & np.uint64(size - 1))
-
-
-@compiled_reordering
-def dense_products(vectors, query):
-    """The inner product of each row, given as the bits of float16 numbers, with the query."""
-    products = np.empty(len(vectors), np.float32)
-    for i in range(len(vectors)):
-        total = np.float32(0)
-        for j in range(vectors.shape[1]):
-            bits = np.uint32(vectors[i, j])
-            sign_and_rest = ((bits & np.uint32(0x8000)) << np.uint32(16)) | (
-                (bits & np.uint32(0x7FFF)) << np.uint32(13)
-            )
-            total += _as_float(np.uint32(sign_and_rest)) * query[j]
-        products[i] = total * np.float32(2.0**112)
-    return products

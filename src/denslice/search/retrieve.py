@@ -15,12 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from denslice.errors import InputError
+from denslice.search.parts import Parts
 from denslice.store.segment import Segment
 from denslice.vectors import Floats, Ints
 
 STRONGEST = 8  # weights stage one uses at least, however large θ
 FEW = 256  # documents more than k that are scored without asking which could be left out
-ROUGH = 32  # documents at least that are rescored besides the k best, where caution is below 1
+ROUGH = 96  # documents at least that are rescored besides the k best, where caution is below 1
 ROOM = 1_024  # documents held while scanning, to begin with
 MODES = ("lexical", "dense", "hybrid")
 SIDES = ("both", "lexical", "all")
@@ -87,7 +88,7 @@ class Settings:
             raise InputError(f"candidates_from must be one of {', '.join(SIDES)}, not {self.candidates_from!r}")
 
 
-def search(segments: Sequence[Segment], query: QueryVectors, settings: Settings, masks: Sequence[Mask]) -> Found:
+def search(segments: Parts, query: QueryVectors, settings: Settings, masks: Sequence[Mask]) -> Found:
     """The k best documents. `masks` has per segment a 0 for each row to leave out, or nothing to leave none out."""
     if not settings.rerank:
         return first_stage(segments, query, settings, masks)
@@ -107,7 +108,7 @@ def search(segments: Sequence[Segment], query: QueryVectors, settings: Settings,
 
 
 def _best_of_candidates(
-    segments: Sequence[Segment], query: QueryVectors, settings: Settings, masks: Sequence[Mask], near: Sequence[Ints]
+    segments: Parts, query: QueryVectors, settings: Settings, masks: Sequence[Mask], near: Sequence[Ints]
 ) -> Found:
     """The k best, by both scores, of the best `candidates` by words and of these near ones.
 
@@ -120,9 +121,7 @@ def _best_of_candidates(
     return rank(segments, positions, lexical, dense_scores_of(segments, positions, query), settings.k)
 
 
-def _nearest(
-    segments: Sequence[Segment], query: QueryVectors, vector: Floats, count: int, masks: Sequence[Mask]
-) -> list[Ints]:
+def _nearest(segments: Parts, query: QueryVectors, vector: Floats, count: int, masks: Sequence[Mask]) -> list[Ints]:
     """Per segment the positions of `count` rows whose dense vectors are nearest: about, where it has neighbours."""
     found = []
     base = 0
@@ -138,7 +137,7 @@ def _nearest(
     return found
 
 
-def first_stage(segments: Sequence[Segment], query: QueryVectors, settings: Settings, masks: Sequence[Mask]) -> Found:
+def first_stage(segments: Parts, query: QueryVectors, settings: Settings, masks: Sequence[Mask]) -> Found:
     """The k best documents by stage one alone: lexical scores of the weights above θ, as postings round them up."""
     strong = strong_enough(query, settings.theta)
     positions, scores = retrieve(segments, strong, settings, masks, [NO_SCORES] * len(segments))
@@ -162,7 +161,7 @@ def are_strong(query: QueryVectors, theta: float) -> npt.NDArray[np.bool_]:
 
 
 def retrieve(
-    segments: Sequence[Segment],
+    segments: Parts,
     query: QueryVectors,
     settings: Settings,
     masks: Sequence[Mask],
@@ -175,20 +174,21 @@ def retrieve(
     """
     from denslice.search import cpu
 
-    if not segments or not (len(query.keys) or any(map(len, dense))):
-        return np.zeros(0, dtype=np.int64), NO_SCORES
-    k = min(settings.k, sum(s.rows for s in segments))
+    has_dense = any(map(len, dense))
+    if not segments or not (len(query.keys) or has_dense):
+        return NO_ROWS, NO_SCORES
+    k = min(settings.k, segments.docs)
     strong = strong_enough(query, settings.theta)
-    postings = [s.postings for s in segments]
-    found = [cpu.find_lists(p.block_starts, p.keys, strong.keys) for p in postings]
-    largest = np.max([cpu.list_maxima(f, p.maxima) for f, p in zip(found, postings, strict=True)], axis=0)
+    found, largest = cpu.find(segments.table, strong.keys)
     lexical_reach = float(strong.weights.astype(np.float64) @ largest)
-    lowest = min((float(scores.min()) for scores in dense if len(scores)), default=0.0)
-    extra = [scores - np.float32(lowest) for scores in dense]
-    reach = lexical_reach + max((float(scores.max()) for scores in extra if len(scores)), default=0.0)
-    if reach == 0 and not any(map(len, dense)):
-        return np.zeros(0, dtype=np.int64), NO_SCORES
-    is_lexical = not any(map(len, dense))
+    lowest, reach, extra = 0.0, lexical_reach, []
+    if has_dense:
+        lowest = min(float(scores.min()) for scores in dense if len(scores))
+        extra = [scores - np.float32(lowest) for scores in dense]
+        reach += max(float(scores.max()) for scores in extra if len(scores))
+    elif reach == 0:
+        return NO_ROWS, NO_SCORES
+    is_lexical = not has_dense
     is_exact = is_lexical and settings.rerank and len(strong.keys) == len(query.keys)  # whatever rounding does
     scale = cpu.NARROW if is_exact and len(strong.keys) <= cpu.NARROW_TERMS else cpu.WIDE
     spare = scale.spare(len(strong.keys))
@@ -203,38 +203,36 @@ def retrieve(
     if is_rough:
         margin, most = scale.largest, k + int(8 * k**0.5) + ROUGH
     can_shorten = is_lexical and settings.rerank and not most
-    k_first = _share_of_first_block(k, segments) if can_shorten and not any(map(len, masks)) else k
+    can_guess = (can_shorten or is_rough) and not any(map(len, masks))
+    firsts = tuple(_share_of_first_block(count, segments) if can_guess else count for count in (k, most))
     wholes = np.ceil(strong.weights * largest * unit).astype(np.int64) + 1
-    lowest_bound = 0
+    rough = (1 - settings.caution) * lexical_reach * unit / len(strong.keys) if is_rough else 0.0
+    lowest_bound, table = 0, segments.table_with(masks, extra)
     while True:
         room, terms = max(ROOM, 4 * k), len(strong.keys)
         held, bounds = np.empty(room, np.int64), np.empty(room, np.uint32)
-        bins, counts, sums = np.zeros(cpu.BINS, np.int64), np.zeros(8, np.int64), _working_sums(scale.dtype, cpu.ROWS)
+        bins, counts, sums = np.zeros(cpu.BINS, np.int64), np.zeros(8, np.int64), _working_sums(scale.dtype, cpu.SUMS)
         counts[1] = lowest_bound
-        rough = (1 - settings.caution) * lexical_reach * unit / terms if is_rough else 0.0
         price = np.array([0.0 if can_shorten else -1.0, rough, 0.0, 0.0])
         plan = (price, np.zeros(terms, np.int64), wholes, np.empty(terms, np.uint32), np.empty(terms, np.uint64))
-        base = 0
-        for lists, p, s, mask, more in zip(found, postings, segments, masks, extra, strict=True):
-            held, bounds = cpu.scan(
-                lists, (p.starts, p.maxima, p.rows, p.values), (strong.weights, unit, scale.fraction), mask, more,
-                s.rows, p.block, base, (k, k_first, margin, most), plan, (held, bounds, bins, counts, sums),
-            )  # fmt: skip
-            base += s.rows
-        if k_first == k or counts[6] >= counts[1]:
+        held, bounds = cpu.scan(
+            table, found, (strong.weights, unit, scale.fraction), (k, margin, most, *firsts), plan,
+            (held, bounds, bins, counts, sums),
+        )  # fmt: skip
+        if firsts == (k, most) or (counts[0] >= k if is_rough else counts[6] >= counts[1]):
             break
-        k_first, lowest_bound = k, counts[6]  # the guess was too high: again, with what is known for sure
+        firsts, lowest_bound = (k, most), counts[6]  # the guess was too high: again, with what is known for sure
     count = cpu.keep_above(counts[1], held, bounds, counts[0])
     held, bounds = held[:count], bounds[:count]
-    if most:
+    if most and not is_rough:
         best = best_of(bounds, most)
         held, bounds = held[best], bounds[best]
     return held, (bounds / unit * (1 + 1e-6) + (lowest + unseen)).astype(np.float32)
 
 
-def _share_of_first_block(k: int, segments: Sequence[Segment]) -> int:
+def _share_of_first_block(k: int, segments: Parts) -> int:
     """How many of the first block's best are surely as many as its share of the k best, were blocks alike."""
-    expected = k * min(1.0, segments[0].block / max(1, sum(s.rows for s in segments)))
+    expected = k * min(1.0, segments[0].block / max(1, segments.docs))
     return min(k, int(expected + 3 * expected**0.5 + 4))
 
 
@@ -248,7 +246,7 @@ def best_of(scores: npt.NDArray[Any], count: int) -> Ints:
 
 
 def rerank_best(
-    segments: Sequence[Segment], positions: Ints, bounds: Floats, query: QueryVectors, dense: Floats, k: int
+    segments: Parts, positions: Ints, bounds: Floats, query: QueryVectors, dense: Floats, k: int
 ) -> tuple[Ints, Floats]:
     """Positions and exact lexical scores of all that can be among the k best, now that k exact scores can be known.
 
@@ -265,22 +263,15 @@ def rerank_best(
     return np.concatenate((positions[first], positions[rest])), np.concatenate((lexical, more))
 
 
-def rerank(segments: Sequence[Segment], positions: Ints, query: QueryVectors) -> Floats:
+def rerank(segments: Parts, positions: Ints, query: QueryVectors) -> Floats:
     """Stage two: the exact lexical score of each position, with every query weight. Positions must rise."""
-    from denslice.search import cpu
+    from denslice.search.rows import rescore
 
-    scores = np.empty(len(positions), dtype=np.float32)
-    base = start = 0
-    for s in segments:
-        end = int(np.searchsorted(positions, base + s.rows))
-        if end > start:
-            kept, rows = s.kept, positions[start:end] - base
-            scores[start:end] = cpu.rescore(rows, kept.starts, kept.keys, kept.weights, query.keys, query.weights)
-        base, start = base + s.rows, end
+    scores: Floats = rescore(segments.table, positions, query.keys, query.weights)
     return scores
 
 
-def rank(segments: Sequence[Segment], positions: Ints, lexical: Floats, dense: Floats, k: int) -> Found:
+def rank(segments: Parts, positions: Ints, lexical: Floats, dense: Floats, k: int) -> Found:
     """The k best of these by the sum of both scores, best first, equal sums by id; `dense` may be empty."""
     scores = lexical + dense if len(dense) else lexical
     order = np.argsort(-scores)
@@ -291,45 +282,63 @@ def rank(segments: Sequence[Segment], positions: Ints, lexical: Floats, dense: F
         ]  # with what ties the k-th
         falling = falling[: len(order)]
     at, rows, ids = _places(segments, positions[order])
-    if (falling[1:] == falling[:-1]).any():
-        by_id = _ties_by_id(falling, ids)
-        order, at, rows, ids = order[by_id], at[by_id], rows[by_id], [ids[i] for i in by_id.tolist()]
+    moved_to, moved_from = _ties_by_id(falling, ids)
+    if moved_to:
+        moved = [ids[place] for place in moved_from]
+        for place, id in zip(moved_to, moved, strict=True):
+            ids[place] = id
+        for column in (order, at, rows):
+            column[moved_to] = column[moved_from]
     best = order[:k]
     return Found(at[:k], rows[:k], ids[:k], scores[best], lexical[best], dense[best] if len(dense) else dense)
 
 
-def _places(segments: Sequence[Segment], positions: Ints) -> tuple[Ints, Ints, list[str]]:
+def _ties_by_id(falling: Floats, ids: Sequence[str]) -> tuple[list[int], list[int]]:
+    """Which places, among scores that fall, must take what stands at which others for equal ones to be sorted by id."""
+    moved_to: list[int] = []
+    moved_from: list[int] = []
+    end = 0
+    for first in np.flatnonzero(falling[1:] == falling[:-1]).tolist():
+        if first < end:  # in the run before
+            continue
+        end = first + 2
+        while end < len(ids) and falling[end] == falling[first]:
+            end += 1
+        by_id = sorted(range(first, end), key=ids.__getitem__)
+        if by_id[0] != first or end > first + 2:
+            moved_to += range(first, end)
+            moved_from += by_id
+    return moved_to, moved_from
+
+
+def _places(segments: Parts, positions: Ints) -> tuple[Ints, Ints, list[str]]:
     """The segment of each position, the row in it, and the document's id."""
-    if len(segments) == 1:
-        return np.zeros(len(positions), dtype=np.int64), positions, segments[0].ids(positions)
-    ends = np.cumsum([0, *(s.rows for s in segments)])
-    at = np.searchsorted(ends[1:], positions, side="right")
-    rows = positions - ends[at]
-    rising = np.argsort(positions)
-    cuts = np.searchsorted(positions[rising], ends).tolist()
-    ids: list[str] = []
-    for s, start, end in zip(segments, cuts, cuts[1:], strict=False):
-        if start < end:
-            ids += s.ids(rows[rising[start:end]])
-    places = np.empty(len(rising), dtype=np.int64)
-    places[rising] = np.arange(len(rising))
-    return at, rows, [ids[place] for place in places.tolist()]
+    from denslice.search.rows import located
+
+    at, rows, letters, ends = located(segments.table, positions)
+    try:
+        ids = letters.tobytes().decode().split("\n") if len(ends) else []
+    except UnicodeDecodeError:
+        ids = []
+    if len(ids) != len(positions):  # some id holds a line feed, or a file is damaged and says so now
+        ids = [segments[s].ids(rows[i : i + 1])[0] for i, s in enumerate(at.tolist())]
+    return at, rows, ids
 
 
 def _dense_scores(segment: Segment, query: QueryVectors, rows: Ints | None = None) -> Floats:
     """λ times the inner product of each row, or of these, with the query's dense vector; nothing where it has none."""
-    from denslice.search import cpu
+    from denslice.search.rows import dense_products
 
     if query.dense is None or segment.dense is None:
         return NO_SCORES
     if segment.dense.shape[1] != len(query.dense):
         raise InputError(f"the query has {len(query.dense)} dimensions, the index {segment.dense.shape[1]}")
     vectors = segment.dense if rows is None else segment.dense[rows]
-    products: Floats = cpu.dense_products(vectors.view(np.uint16), query.dense)
+    products: Floats = dense_products(vectors.view(np.uint16), query.dense)
     return products
 
 
-def dense_scores_of(segments: Sequence[Segment], positions: Ints, query: QueryVectors) -> Floats:
+def dense_scores_of(segments: Parts, positions: Ints, query: QueryVectors) -> Floats:
     """The dense score of each position; nothing where there are no dense vectors."""
     if any(s.dense is None for s in segments):
         return NO_SCORES
@@ -352,24 +361,10 @@ def _working_sums(dtype: type[np.unsignedinteger[Any]], count: int) -> npt.NDArr
     return sums
 
 
-def _unseen(segments: Sequence[Segment], query: QueryVectors, strong: QueryVectors) -> float:
+def _unseen(segments: Parts, query: QueryVectors, strong: QueryVectors) -> float:
     """The most that the weights left out of stage one can add to a score."""
     from denslice.search import cpu
 
     weak = ~np.isin(query.keys, strong.keys)
-    largest = np.zeros(int(weak.sum()), dtype=np.float32)
-    for s in segments:
-        lists = cpu.find_lists(s.postings.block_starts, s.postings.keys, query.keys[weak])
-        largest = np.maximum(largest, cpu.list_maxima(lists, s.postings.maxima))
+    _, largest = cpu.find(segments.table, query.keys[weak])
     return float(query.weights[weak].astype(np.float64) @ largest)
-
-
-def _ties_by_id(scores: Floats, ids: list[str]) -> Ints:
-    """The order of results already sorted by score, with each run of equal scores sorted by id."""
-    order = np.arange(len(ids))
-    tied = np.concatenate([[False], scores[1:] == scores[:-1], [False]])
-    firsts = np.flatnonzero(~tied[:-1] & tied[1:])
-    lasts = np.flatnonzero(tied[:-1] & ~tied[1:])
-    for first, last in zip(firsts, lasts, strict=True):
-        order[first : last + 1] = sorted(range(first, last + 1), key=ids.__getitem__)
-    return order

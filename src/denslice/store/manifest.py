@@ -18,7 +18,7 @@ from denslice.store.files import StoredFile, replace_file
 FORMAT = 2  # 1 did not order postings by value
 NAME = "manifest.json"
 OLD = "old"
-BLOCK = 32_768  # documents a posting block holds: row numbers fit 16 bits, scores fit a core's second cache
+BLOCK = 65_536  # documents a posting block holds: as many as 16 bits can number, and scores fit a core's second cache
 
 
 @dataclass(frozen=True)

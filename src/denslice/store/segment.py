@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -128,20 +127,20 @@ class Segment:
         return 1 - np.unpackbits(bits, count=self.rows, bitorder="little")
 
     def ids(self, rows: Ints) -> list[str]:
-        """The ids of these rows."""
-        from denslice.kernels import joined_pieces
-
-        pieces, ends = joined_pieces(self._id_bytes, self._id_starts, rows)
-        if len(ends) != len(rows):
+        """The ids of these rows, which should be few."""
+        starts, letters = self.id_arrays
+        places = [(int(starts[row]), int(starts[row + 1])) for row in rows.tolist()]
+        if any(start > end or end > len(letters) for start, end in places):
             raise IndexFormatError(f"{self.folder / 'id_starts.npy'}: holds places that do not rise; it is damaged")
-        text, places = pieces.tobytes(), pairwise([0, *ends.tolist()])
-        if text.isascii():  # one letter a byte: decoded at once
-            letters = text.decode()
-            return [letters[start:end] for start, end in places]
         try:
-            return [text[start:end].decode() for start, end in places]
+            return [letters[start:end].tobytes().decode() for start, end in places]
         except UnicodeDecodeError as error:
             raise IndexFormatError(f"{self.folder / 'id_bytes.npy'}: {error}; the index is damaged") from error
+
+    @cached_property
+    def id_arrays(self) -> tuple[Array, Array]:
+        """Where each row's id begins (rows + 1,) uint32, and the letters of all, as UTF-8."""
+        return self._array("id_starts", "uint32", self.rows + 1), self._array("id_bytes", "uint8")
 
     def live_rows(self, ids: Sequence[str]) -> dict[str, int]:
         """The rows of those ids that can be found here."""
@@ -154,6 +153,11 @@ class Segment:
         """How many documents had each token, before slicing; deleted ones do not count."""
         counts = _looked_up(keys, *self._frequencies)
         return counts if self._removed is None else counts - _looked_up(keys, *self._removed)
+
+    @property
+    def highest_key(self) -> int:
+        """No token of its documents is above it."""
+        return int(self._frequencies[0].max(initial=0))
 
     def without(self, rows: Ints, generation: int) -> SegmentEntry:
         """Writes down that these rows, too, are deleted from this generation on; the segment's new entry."""
@@ -196,14 +200,6 @@ class Segment:
             batch = rows[start : start + size].tolist()
             docs = self.documents.fetch(batch)
             yield from (docs[row] for row in batch)
-
-    @cached_property
-    def _id_bytes(self) -> Array:
-        return self._array("id_bytes", "uint8")
-
-    @cached_property
-    def _id_starts(self) -> Array:
-        return self._array("id_starts", "uint32", self.rows + 1)
 
     @cached_property
     def _frequencies(self) -> tuple[Array, Array]:

@@ -196,6 +196,7 @@ extern "C" __global__ void arrange(const u32 *order, const u32 *list_starts, con
     for (u32 section = 0; section < SECTIONS; section++) {
         u32 start = before_pieces[piece_of(block_starts, entries[at].block, list, section)];
         if (lane == 0) entries[at].starts[section] = start;
+        if (entries[at].groups[section] == 0) continue;
         u32 base = section * section_rows, mine = 0; // a row of another section is `section_rows` or more from the base
         for (u32 p = from; p < end; p++) {
             u32 row = rows[p] - base;

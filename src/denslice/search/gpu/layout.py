@@ -1,6 +1,6 @@
 """How an index lies on a card: tiles of documents, posting lists by key, and the structs of kernels.cu as numpy types.
 
-A posting list of a block is cut into up to four sections of rows; a tile is what one group of warps scores: one
+A posting list of a block is cut into up to eight sections of rows; a tile is what one group of warps scores: one
 section of one block. Every section's postings fill whole groups of 8, which one thread loads at once.
 """
 
@@ -16,7 +16,7 @@ from denslice.errors import IndexFormatError
 from denslice.store.files import Array
 from denslice.store.segment import Postings, Rows
 
-SECTIONS = 4  # of a block, at most
+SECTIONS = 8  # of a block, at most
 CHUNK = 128  # documents whose largest score is kept: what a warp looks at together
 BINS = 1 << 11  # of scores: 64 for each power of two
 UNITS = 1 << 10  # pieces of posting lists the warps of a tile have before them, 16 bytes of shared memory each

@@ -17,6 +17,7 @@ from denslice.search.gpu.device import Device, Handle, cuda_devices
 from denslice.search.gpu.layout import EXTRA
 from denslice.search.gpu.memory import LEFT_OUT, Held
 from denslice.search.gpu.plan import Plan, plan
+from denslice.search.parts import Parts
 from denslice.search.retrieve import (
     NO_SCORES,
     Found,
@@ -87,7 +88,7 @@ class Cards:
     def search(self, queries: Sequence[QueryVectors], settings: Settings, masks: Sequence[Mask]) -> list[Found]:
         """The k best documents of each query, as `retrieve.search` finds them."""
         answers = self.answers(queries, settings, masks)
-        return [rank(self.segments, a.positions, a.lexical, a.dense, settings.k) for a in answers]
+        return [rank(self.parts, a.positions, a.lexical, a.dense, settings.k) for a in answers]
 
     def answers(self, queries: Sequence[QueryVectors], settings: Settings, masks: Sequence[Mask]) -> list[Answer]:
         """The same, as positions over all segments: equal scores are not in the order of ids yet."""
@@ -116,6 +117,11 @@ class Cards:
         held = [one for _, one in self._known.values()]
         sizes = {name: sum(one.sizes[name] for one in held) for name in ("postings", "rows", "dense")}
         return {f"{name}_bytes": size for name, size in sizes.items()} | {"postings": sum(one.postings for one in held)}
+
+    @cached_property
+    def parts(self) -> Parts:
+        """The segments, as the CPU reads them."""
+        return Parts(self.segments)
 
     @cached_property
     def docs(self) -> int:
@@ -182,11 +188,11 @@ class Cards:
             kept = kept[best_of(bounds[kept], plan["most"])]
         positions, bounds, dense = positions[kept], bounds[kept], dense[kept] if len(dense) else dense
         if plan["flags"] & layout.EVERY_CANDIDATE:
-            lexical = rerank(self.segments, positions, query)
-            return Answer(positions, lexical, dense_scores_of(self.segments, positions, query))
+            lexical = rerank(self.parts, positions, query)
+            return Answer(positions, lexical, dense_scores_of(self.parts, positions, query))
         every = np.zeros(self.docs if plan["flags"] & EXTRA else 0, dtype=np.float32)
         every[positions[: len(every)]] = dense
-        chosen, lexical = rerank_best(self.segments, positions, bounds, query, every, plan["k"])
+        chosen, lexical = rerank_best(self.parts, positions, bounds, query, every, plan["k"])
         return Answer(chosen, lexical, every[chosen] if len(every) else NO_DENSE)
 
     def _allowed(self, masks: Sequence[Mask]) -> list[Handle | None]:

@@ -1,0 +1,101 @@
+"""What compiled loops read memory with: arrays at an address, memory asked for ahead of its use, bits as numbers.
+
+Import this module inside the function that needs it: numba is slow to load.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba import carray, types  # type: ignore[attr-defined]
+from numba.extending import intrinsic
+
+from denslice.kernels import compiled
+
+
+@intrinsic
+def as_float(context, bits):
+    """The float32 of these 32 bits."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.bitcast(arguments[0], ir.FloatType())
+
+    return types.float32(types.uint32), generate
+
+
+@intrinsic
+def prefetch(context, array, index):
+    """Asks for the memory of an element, which may be any: nothing is read. Files are too large for caches."""
+
+    def generate(context, builder, signature, arguments):
+        byte, whole = ir.IntType(8).as_pointer(), ir.IntType(32)
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        place = builder.bitcast(builder.gep(data, [arguments[1]]), byte)
+        shape = ir.FunctionType(ir.VoidType(), [byte, whole, whole, whole])
+        read, keep, is_data = (ir.Constant(whole, number) for number in (0, 3, 1))
+        builder.call(builder.module.declare_intrinsic("llvm.prefetch", [byte], shape), [place, read, keep, is_data])
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), generate
+
+
+def _pointer_to(kind):
+    @intrinsic
+    def pointer(context, address):
+        def generate(context, builder, signature, arguments):
+            return builder.inttoptr(arguments[0], context.get_value_type(types.CPointer(kind)))
+
+        return types.CPointer(kind)(types.int64), generate
+
+    return pointer
+
+
+_to_bytes, _to_shorts = _pointer_to(types.uint8), _pointer_to(types.uint16)
+_to_words, _to_longs = _pointer_to(types.uint32), _pointer_to(types.uint64)
+_to_floats = _pointer_to(types.float32)
+
+
+@compiled
+def bytes_at(address, count):
+    """The uint8 array there."""
+    return carray(_to_bytes(address), (count,))
+
+
+@compiled
+def shorts_at(address, count):
+    """The uint16 array there."""
+    return carray(_to_shorts(address), (count,))
+
+
+@compiled
+def words_at(address, count):
+    """The uint32 array there."""
+    return carray(_to_words(address), (count,))
+
+
+@compiled
+def longs_at(address, count):
+    """The uint64 array there."""
+    return carray(_to_longs(address), (count,))
+
+
+@compiled
+def floats_at(address, count):
+    """The float32 array there."""
+    return carray(_to_floats(address), (count,))
+
+
+@intrinsic
+def ones(context, bits):
+    """How many of these 64 bits are 1."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.ctpop(arguments[0])
+
+    return types.uint64(types.uint64), generate
+
+
+@compiled
+def half(bits):
+    """The float32 of a non-negative float16, given its bits."""
+    return as_float(np.uint32(bits) << np.uint32(13)) * np.float32(2.0**112)
