@@ -448,20 +448,16 @@ def test_scores_from_postings_are_never_below_the_exact_ones_nor_above_by_more_t
         parts = Parts([segment])
         found, largest = cpu.find(parts.table, np.arange(4))
         reach = float(query.astype(np.float64) @ largest)
-        unit = (counted.largest - counted.spare(4)) / (reach or 1)
-        counts = np.zeros(8, np.int64)
-        room = (np.zeros(512, np.int64), np.zeros(512, np.uint32), np.zeros(cpu.BINS, np.int64))
-        read_whole = (np.array([-1.0, 0.0, 0.0, 0.0]), np.zeros(4, np.int64), np.zeros(4, np.int64))
-        plan = (*read_whole, np.zeros(4, np.uint32), np.zeros(4, np.uint64))
-        held, bounds = cpu.scan(
-            parts.table, found, (query, unit, counted.fraction), (40, 0, 0, 40, 0), plan,
-            (*room, counts, np.zeros(cpu.SUMS, counted.dtype)),
+        unit, margin = cpu.unit_and_margin(reach, reach, 4, counted)
+        held, bounds = cpu.scan_whole(
+            parts.table, found, (query, unit, counted.fraction), (40, 0, 0),
+            np.zeros(512, np.int64), np.zeros(cpu.SUMS, counted.dtype),
         )  # fmt: skip
         exact = docs.astype(np.float64) @ query
-        assert sorted(held[: counts[0]]) == np.flatnonzero(exact).tolist()
-        above = bounds[: counts[0]] / unit - exact[held[: counts[0]]]
+        assert sorted(held) == np.flatnonzero(exact).tolist()
+        above = bounds / unit - exact[held]
         assert (above >= -1e-6 * exact.max(initial=0)).all()
-        assert (above <= reach / cpu.LEVELS + counted.spare(4) / unit).all()
+        assert (above <= margin / unit).all()
 
 
 def test_postings_of_a_list_are_ordered_by_falling_value_and_then_by_rising_row(tmp_path: Path) -> None:

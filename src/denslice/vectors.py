@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,16 +21,31 @@ Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
 
 
+class Weights(NamedTuple):
+    """Lexical weights as the arrays of a CSR matrix: to make the matrix itself takes as long as a small search."""
+
+    data: Floats
+    indices: npt.NDArray[Any]
+    indptr: npt.NDArray[Any]
+    shape: tuple[int, int]
+
+
 @dataclass(frozen=True)
 class Encoded:
-    """A batch of encoded texts: lexical weights (n, vocabulary) CSR, and a dense vector each where there is one.
+    """A batch of encoded texts: lexical weights (n, vocabulary), and a dense vector each where there is one.
 
     `lengths` are the texts' lengths in tokens, for encoders that normalise by it.
     """
 
-    lexical: sp.csr_array
+    weights: sp.csr_array | Weights
     dense: Floats | None = None  # (n, dimensions) float32
     lengths: Ints | None = None  # (n,)
+
+    @property
+    def lexical(self) -> sp.csr_array:
+        """The lexical weights as CSR."""
+        w = self.weights
+        return csr((w.data, w.indices, w.indptr), w.shape) if isinstance(w, Weights) else w
 
 
 @dataclass(frozen=True)

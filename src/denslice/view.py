@@ -26,7 +26,7 @@ from denslice.search.parts import Parts
 from denslice.search.retrieve import NO_MASK, Found, Mask, QueryVectors, Settings
 from denslice.stages import stage
 from denslice.store.snapshot import Snapshot
-from denslice.vectors import Encoded, Floats, Ints, csr, dense_rows, lexical_csr, no_weights
+from denslice.vectors import Encoded, Floats, Ints, Weights, csr, dense_rows, lexical_csr, no_weights
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -200,7 +200,7 @@ class View:
         mode = settings.mode or ("lexical" if encoded.dense is None else "hybrid")
         if mode != "lexical" and encoded.dense is None:
             raise InputError(f"mode {mode} needs dense vectors, and this index or query has none")
-        keys, weights, starts = self._weighted(encoded.lexical, sliced)
+        keys, weights, starts = self._weighted(encoded.weights, sliced)
         if mode == "dense":
             starts = np.zeros_like(starts)
         lam = self.encoder.lam if settings.lam is None else settings.lam
@@ -210,7 +210,7 @@ class View:
         cuts = [slice(start, end) for start, end in pairwise(starts.tolist())]
         return [QueryVectors(keys[cut], weights[cut], vector) for cut, vector in zip(cuts, vectors, strict=True)]
 
-    def _weighted(self, weights: sp.csr_array, sliced: bool) -> tuple[Ints, Floats, Ints]:
+    def _weighted(self, weights: sp.csr_array | Weights, sliced: bool) -> tuple[Ints, Floats, Ints]:
         """The queries' keys, weights and where each begins: with idf, if the encoder leaves it to us; and sliced."""
         if self.snapshot.slicing is None:
             weights = no_weights(*weights.shape)

@@ -6,9 +6,10 @@ So documents that are added later change the idf and no stored weight.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
-from itertools import chain
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy.typing as npt
 from denslice.encoders.text import Analyzer, Remembered
 from denslice.errors import InputError
 from denslice.store.vocabulary import ABSENT, Growth, Words
-from denslice.vectors import Encoded, Floats, Ints, csr
+from denslice.vectors import Encoded, Floats, Ints, Weights, csr
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -104,8 +105,16 @@ class Bm25:
 
     def encode_queries(self, texts: Sequence[str]) -> Encoded:
         """How often each word of the vocabulary occurs in each query; other words are dropped, and never grow it."""
-        ids, rows = _flat([[self.words.find(word) for word in self.analyzer.words(text)] for text in texts])
-        return Encoded(self._counts(ids, rows, len(texts)))
+        counted = [self._counted(text) for text in texts]
+        starts = np.fromiter(accumulate(map(len, counted), initial=0), np.int32, len(texts) + 1)
+        columns = np.fromiter((id for row in counted for id, _ in row), np.int32, starts[-1])
+        counts = np.fromiter((count for row in counted for _, count in row), np.float32, starts[-1])
+        return Encoded(Weights(counts, columns, starts, (len(texts), len(self.words))))
+
+    def _counted(self, text: str) -> list[tuple[int, int]]:
+        """The known words of a text in order, and how often each occurs."""
+        counts = Counter(map(self.words.find, self.analyzer.words(text)))
+        return sorted(pair for pair in counts.items() if pair[0] > ABSENT)
 
     def token(self, id: int) -> str:
         """The word (stem) that has this token id."""

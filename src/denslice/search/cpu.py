@@ -55,14 +55,11 @@ class Scale(NamedTuple):
     fraction: int
     bin_shift: int
 
-    def spare(self, terms: int) -> int:
-        """Units that rounding up may add to the score of a query of so many terms."""
-        return (2 if self.fraction else LEVELS) * (terms + 2)
-
 
 NARROW = Scale(np.uint16, 2**16 - 1, 16, 4)
 WIDE = Scale(np.uint32, 2**31 - 1, 0, 20)
 NARROW_TERMS = 1_024  # up to which rounding in 16 bits is small beside that of the postings
+NARROW_LARGEST, NARROW_FRACTION = NARROW.largest, NARROW.fraction
 
 
 @compiled
@@ -112,6 +109,77 @@ def find(parts, keys):
                         found[at, j] = -1  # in a damaged file
             at += 1
     return found, largest
+
+
+def unit_and_margin(reach: float, lexical_reach: float, terms: int, scale: Scale) -> tuple[float, int]:
+    """How many units a score of 1 is, where none exceeds `reach`; and what rounding may add to one, in units."""
+    unit, margin = _unit_and_margin(reach, lexical_reach, terms, scale.largest, scale.fraction)
+    return float(unit), int(margin)
+
+
+@compiled
+def _unit_and_margin(reach, lexical_reach, terms, largest, fraction):
+    spare = (2 if fraction else LEVELS) * (terms + 2)  # units that rounding up may add, term by term
+    unit = (largest - spare) / (reach if reach > 0 else 1.0)
+    return unit, np.int64(np.ceil(lexical_reach * unit / LEVELS)) + spare
+
+
+@compiled
+def by_words(parts, keys, weights, wanted, caution, held, sums):
+    """Positions that may be among the k best by their words, and scores that their exact ones do not exceed.
+
+    `wanted` is (k, most, k_first, most_first). With caution below 1 the positions are `most` or a few more that are
+    likely among the best, and the scores mean little. `held` is room to begin with, `sums` SUMS sums.
+    """
+    k, most, k_first, most_first = wanted
+    found, largest = find(parts, keys)
+    reach = 0.0
+    for j in range(len(keys)):
+        reach += np.float64(weights[j]) * largest[j]
+    if reach == 0:
+        return held[:0], np.zeros(0, np.float32)
+    unit, margin = _unit_and_margin(reach, reach, len(keys), NARROW_LARGEST, NARROW_FRACTION)
+    rough = (1 - caution) * reach * unit / len(keys)
+    if most:
+        margin = np.int64(NARROW_LARGEST)
+    wholes = np.empty(len(keys), np.int64)
+    for j in range(len(keys)):
+        wholes[j] = np.int64(np.ceil(weights[j] * largest[j] * unit)) + 1
+    steps, ends = np.empty(len(keys), np.uint32), np.empty(len(keys), np.uint64)
+    query, counts = (weights, unit, NARROW_FRACTION), np.zeros(8, np.int64)
+    bounds = np.empty(len(held), np.uint32)
+    while True:
+        plan = (np.array([0.0, rough, 0.0, 0.0]), np.zeros(len(keys), np.int64), wholes, steps, ends)
+        best = (held, bounds, np.zeros(BINS, np.int64), counts, sums)
+        held, bounds = scan(parts, found, query, (k, margin, most, k_first, most_first), plan, best)
+        if (k_first, most_first) == (k, most) or (counts[0] >= k if most else counts[6] >= counts[1]):
+            break
+        k_first, most_first, known = k, most, counts[6]  # the guess was too high: again, with what is known for sure
+        counts[:] = 0
+        counts[1] = known
+    count = keep_above(counts[1], held, bounds, counts[0])
+    return held[:count], _scores_of(bounds[:count], unit)
+
+
+@compiled
+def _scores_of(bounds, unit):
+    scores = np.empty(len(bounds), np.float32)
+    for i in range(len(bounds)):
+        scores[i] = bounds[i] / unit * (1 + 1e-6)
+    return scores
+
+
+@compiled
+def scan_whole(parts, found, query, wanted, held, sums):
+    """What `scan` keeps where every list is read whole: documents and bounds. `wanted` is (k, margin, most)."""
+    k, margin, most = wanted
+    terms, counts = found.shape[1], np.zeros(8, np.int64)
+    shifts, wholes = np.zeros(terms, np.int64), np.zeros(terms, np.int64)
+    plan = (np.array([-1.0, 0.0, 0.0, 0.0]), shifts, wholes, np.empty(terms, np.uint32), np.empty(terms, np.uint64))
+    best = (held, np.empty(len(held), np.uint32), np.zeros(BINS, np.int64), counts, sums)
+    held, bounds = scan(parts, found, query, (k, margin, most, k, most), plan, best)
+    count = keep_above(counts[1], held, bounds, counts[0])
+    return held[:count], bounds[:count]
 
 
 @compiled

@@ -179,6 +179,9 @@ def retrieve(
         return NO_ROWS, NO_SCORES
     k = min(settings.k, segments.docs)
     strong = strong_enough(query, settings.theta)
+    is_whole = len(strong.keys) == len(query.keys)
+    if is_whole and settings.rerank and not has_dense and len(query.keys) <= cpu.NARROW_TERMS:
+        return _by_words(segments, query, settings, masks)
     found, largest = cpu.find(segments.table, strong.keys)
     lexical_reach = float(strong.weights.astype(np.float64) @ largest)
     lowest, reach, extra = 0.0, lexical_reach, []
@@ -188,46 +191,34 @@ def retrieve(
         reach += max(float(scores.max()) for scores in extra if len(scores))
     elif reach == 0:
         return NO_ROWS, NO_SCORES
-    is_lexical = not has_dense
-    is_exact = is_lexical and settings.rerank and len(strong.keys) == len(query.keys)  # whatever rounding does
-    scale = cpu.NARROW if is_exact and len(strong.keys) <= cpu.NARROW_TERMS else cpu.WIDE
-    spare = scale.spare(len(strong.keys))
-    unit = (scale.largest - spare) / (reach or 1.0)
-    margin = int(np.ceil(lexical_reach * unit / cpu.LEVELS)) + spare
+    unit, margin = cpu.unit_and_margin(reach, lexical_reach, len(strong.keys), cpu.WIDE)
     most, unseen = 0, 0.0
-    if len(strong.keys) < len(query.keys):
+    if not is_whole:
         unseen = _unseen(segments, query, strong)
-        margin = min(scale.largest, margin + int(unseen * unit) + 1)
+        margin = min(cpu.WIDE.largest, margin + int(unseen * unit) + 1)
         most = max(settings.candidates, k)
-    is_rough = is_lexical and settings.rerank and settings.caution < 1
-    if is_rough:
-        margin, most = scale.largest, k + int(8 * k**0.5) + ROUGH
-    can_shorten = is_lexical and settings.rerank and not most
-    can_guess = (can_shorten or is_rough) and not any(map(len, masks))
-    firsts = tuple(_share_of_first_block(count, segments) if can_guess else count for count in (k, most))
-    wholes = np.ceil(strong.weights * largest * unit).astype(np.int64) + 1
-    rough = (1 - settings.caution) * lexical_reach * unit / len(strong.keys) if is_rough else 0.0
-    lowest_bound, table = 0, segments.table_with(masks, extra)
-    while True:
-        room, terms = max(ROOM, 4 * k), len(strong.keys)
-        held, bounds = np.empty(room, np.int64), np.empty(room, np.uint32)
-        bins, counts, sums = np.zeros(cpu.BINS, np.int64), np.zeros(8, np.int64), _working_sums(scale.dtype, cpu.SUMS)
-        counts[1] = lowest_bound
-        price = np.array([0.0 if can_shorten else -1.0, rough, 0.0, 0.0])
-        plan = (price, np.zeros(terms, np.int64), wholes, np.empty(terms, np.uint32), np.empty(terms, np.uint64))
-        held, bounds = cpu.scan(
-            table, found, (strong.weights, unit, scale.fraction), (k, margin, most, *firsts), plan,
-            (held, bounds, bins, counts, sums),
-        )  # fmt: skip
-        if firsts == (k, most) or (counts[0] >= k if is_rough else counts[6] >= counts[1]):
-            break
-        firsts, lowest_bound = (k, most), counts[6]  # the guess was too high: again, with what is known for sure
-    count = cpu.keep_above(counts[1], held, bounds, counts[0])
-    held, bounds = held[:count], bounds[:count]
-    if most and not is_rough:
+    held, bounds = cpu.scan_whole(
+        segments.table_with(masks, extra), found, (strong.weights, unit, cpu.WIDE.fraction), (k, margin, most),
+        np.empty(max(ROOM, 4 * k), np.int64), _working_sums(cpu.WIDE.dtype, cpu.SUMS),
+    )  # fmt: skip
+    if most:
         best = best_of(bounds, most)
         held, bounds = held[best], bounds[best]
     return held, (bounds / unit * (1 + 1e-6) + (lowest + unseen)).astype(np.float32)
+
+
+def _by_words(segments: Parts, query: QueryVectors, settings: Settings, masks: Sequence[Mask]) -> tuple[Ints, Floats]:
+    """Stage one by words alone: all that may be among the k best, or with caution below 1 most of what is."""
+    from denslice.search import cpu
+
+    k = min(settings.k, segments.docs)
+    most = 0 if settings.caution == 1 else k + int(4 * k**0.5) + ROUGH
+    firsts = [count if any(map(len, masks)) else _share_of_first_block(count, segments) for count in (k, most)]
+    held, bounds = cpu.by_words(
+        segments.table_with(masks), query.keys, query.weights, (k, most, *firsts), settings.caution,
+        np.empty(max(ROOM, 4 * k), np.int64), _working_sums(cpu.NARROW.dtype, cpu.SUMS),
+    )  # fmt: skip
+    return held, bounds
 
 
 def _share_of_first_block(k: int, segments: Parts) -> int:

@@ -236,5 +236,5 @@ def _looked_up(keys: Ints, known: Array, counts: Array) -> Ints:
     """The count of each key in a rising list of known ones, 0 for the rest."""
     if not len(known):
         return np.zeros(len(keys), dtype=np.int64)
-    at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+    at = np.minimum(np.searchsorted(known, keys.astype(known.dtype)), len(known) - 1)
     return np.where(known[at] == keys, counts[at], 0).astype(np.int64)
