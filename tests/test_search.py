@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from denslice import Index, InputError, Ranking, Slices, Slicing, densify, gip
+from denslice import Index, InputError, Query, Ranking, Slices, Slicing, densify, gip
 from denslice.gip import gip_full
 from denslice.search import retrieve
 from denslice.search.gpu.device import cuda_devices
@@ -458,6 +458,34 @@ def test_scores_from_postings_are_never_below_the_exact_ones_nor_above_by_more_t
         above = bounds / unit - exact[held]
         assert (above >= -1e-6 * exact.max(initial=0)).all()
         assert (above <= margin / unit).all()
+
+
+@pytest.mark.parametrize("caution", [1.0, 0.6])
+def test_many_queries_at_once_find_what_each_finds_alone(tmp_path: Path, caution: float) -> None:
+    docs = exact_rows(5, 300, 40, 0.5)
+    names = [f"{'é' * (i % 3)}{i % 7}-{i}" for i in range(300)]
+    index = Index.create(tmp_path / "i", "vectors", vocab=40, slices=40)
+    index.add_vectors(names[:120], sp.csr_array(docs[:120]))
+    index.add_vectors(names[120:], sp.csr_array(docs[120:]))
+    queries = [*exact_rows(6, 40, 40, 0.3).astype(np.float32), np.zeros(40, np.float32)]
+    asked = [Query(str(n), vector={str(i): float(w) for i, w in enumerate(row) if w}) for n, row in enumerate(queries)]
+    together = list(index.rank(asked, k=30, caution=caution))
+    alone = [index.search_vectors(sp.csr_array(row[None]), k=30, caution=caution) for row in queries]
+    assert [pairs(one) for one in together] == [pairs(one) for one in alone]
+    assert len(together[0]) == 30
+    assert len(together[-1]) == 0
+    if caution == 1:
+        assert pairs(together[0]) == ranked(names, docs @ queries[0])[:30]
+
+
+@pytest.mark.parametrize(
+    "scores", [[], [3.0], [1, 2, 2, -1, 0.0, -0.0, 5, 2], np.random.default_rng(0).normal(size=3000)]
+)
+def test_falling_order_is_that_of_a_stable_sort(scores: Sequence[float]) -> None:
+    from denslice.search.rows import falling
+
+    given = np.array(scores, dtype=np.float32)
+    assert falling(given).tolist() == np.argsort(-given, kind="stable").tolist()
 
 
 def test_postings_of_a_list_are_ordered_by_falling_value_and_then_by_rising_row(tmp_path: Path) -> None:

@@ -186,14 +186,14 @@ class View:
         with stage("search"):
             if self.cards is not None:
                 return self.cards.search(queries, settings, masks)
-            search = partial(retrieve.search, self.parts, settings=settings, masks=masks)
             if len(queries) == 1:
-                return [search(queries[0])]
+                return [retrieve.search(self.parts, queries[0], settings, masks)]
             threads = os.cpu_count() or 1
             few = max(1, min(TOGETHER, len(queries) // (2 * threads)))  # of a thread at a time
             some = [queries[at : at + few] for at in range(0, len(queries), few)]
+            search = partial(retrieve.search_some, self.parts, settings=settings, masks=masks)
             with ThreadPoolExecutor(threads) as pool:
-                return list(chain.from_iterable(pool.map(lambda given: [search(query) for query in given], some)))
+                return list(chain.from_iterable(pool.map(search, some)))
 
     def query_vectors(self, encoded: Encoded, settings: Settings, sliced: bool = True) -> list[QueryVectors]:
         """Each query as search takes it, with the parts its mode asks for and λ in its dense vector."""

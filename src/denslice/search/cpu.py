@@ -58,7 +58,6 @@ class Scale(NamedTuple):
 
 NARROW = Scale(np.uint16, 2**16 - 1, 16, 4)
 WIDE = Scale(np.uint32, 2**31 - 1, 0, 20)
-NARROW_TERMS = 1_024  # up to which rounding in 16 bits is small beside that of the postings
 NARROW_LARGEST, NARROW_FRACTION = NARROW.largest, NARROW.fraction
 
 

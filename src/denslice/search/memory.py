@@ -24,6 +24,16 @@ def as_float(context, bits):
 
 
 @intrinsic
+def as_bits(context, number):
+    """The 32 bits of a float32."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.bitcast(arguments[0], ir.IntType(32))
+
+    return types.uint32(types.float32), generate
+
+
+@intrinsic
 def prefetch(context, array, index):
     """Asks for the memory of an element, which may be any: nothing is read. Files are too large for caches."""
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -20,8 +22,10 @@ from denslice.store.segment import Segment
 from denslice.vectors import Floats, Ints
 
 STRONGEST = 8  # weights stage one uses at least, however large θ
+MOST_WORDS = 1_024  # of a query that sums in 16 bits are fine enough for
 FEW = 256  # documents more than k that are scored without asking which could be left out
 ROUGH = 96  # documents at least that are rescored besides the k best, where caution is below 1
+DEEP = 10_000  # documents wanted, beyond which queries are searched one by one, to save memory
 ROOM = 1_024  # documents held while scanning, to begin with
 MODES = ("lexical", "dense", "hybrid")
 SIDES = ("both", "lexical", "all")
@@ -90,6 +94,8 @@ class Settings:
 
 def search(segments: Parts, query: QueryVectors, settings: Settings, masks: Sequence[Mask]) -> Found:
     """The k best documents. `masks` has per segment a 0 for each row to leave out, or nothing to leave none out."""
+    if are_words(query, settings):
+        return search_words(segments, [query], settings, masks)[0]
     if not settings.rerank:
         return first_stage(segments, query, settings, masks)
     if settings.candidates_from == "lexical" and query.dense is not None and len(query.keys):
@@ -100,11 +106,49 @@ def search(segments: Parts, query: QueryVectors, settings: Settings, masks: Sequ
     dense = [NO_SCORES if query.dense is None else _dense_scores(segment, query) for segment in segments]
     every = np.concatenate(dense) if any(map(len, dense)) else NO_SCORES
     positions, bounds = retrieve(segments, query, settings, masks, dense)
-    if settings.caution < 1 and not len(every):  # the bounds bound nothing
-        lexical = rerank(segments, positions, query)
-    else:
-        positions, lexical = rerank_best(segments, positions, bounds, query, every, settings.k)
+    positions, lexical = rerank_best(segments, positions, bounds, query, every, settings.k)
     return rank(segments, positions, lexical, every[positions] if len(every) else NO_SCORES, settings.k)
+
+
+def search_some(
+    segments: Parts, queries: Sequence[QueryVectors], settings: Settings, masks: Sequence[Mask]
+) -> list[Found]:
+    """The k best documents of each query."""
+    if settings.k <= DEEP and all(are_words(query, settings) for query in queries):
+        return search_words(segments, queries, settings, masks)
+    return [search(segments, query, settings, masks) for query in queries]
+
+
+def are_words(query: QueryVectors, settings: Settings) -> bool:
+    """Whether a query is searched by its words alone, all of them, and exactly or with caution below 1."""
+    return query.dense is None and settings.rerank and settings.theta == 0 and len(query.keys) <= MOST_WORDS
+
+
+def search_words(
+    segments: Parts, queries: Sequence[QueryVectors], settings: Settings, masks: Sequence[Mask]
+) -> list[Found]:
+    """The k best documents of each query, all being searched by words alone: one call of compiled code."""
+    from denslice.search import cpu
+    from denslice.search.words import best_by_words
+
+    if not segments:
+        return [Found(NO_ROWS, NO_ROWS, [], NO_SCORES, NO_SCORES, NO_SCORES)] * len(queries)
+    k = min(settings.k, segments.docs)
+    most = 0 if settings.caution == 1 else k + int(4 * k**0.5) + ROUGH
+    firsts = [count if any(map(len, masks)) else _share_of_first_block(count, segments) for count in (k, most)]
+    starts = np.fromiter(accumulate((len(query.keys) for query in queries), initial=0), np.int64, len(queries) + 1)
+    one = queries[0]
+    keys = one.keys if len(queries) == 1 else np.concatenate([query.keys for query in queries])
+    weights = one.weights if len(queries) == 1 else np.concatenate([query.weights for query in queries])
+    counts, at, rows, scores, letters, is_whole = best_by_words(
+        segments.table_with(masks), starts, keys, weights, (k, most, *firsts), settings.caution,
+        max(ROOM, 4 * k), _working_sums(cpu.NARROW.dtype, cpu.SUMS),
+    )  # fmt: skip
+    ids = _ids(segments, at, rows, letters, is_whole)
+    ends = list(accumulate(counts.tolist(), initial=0))
+    return [
+        Found(at[cut], rows[cut], ids[cut], scores[cut], scores[cut], NO_SCORES) for cut in map(slice, ends, ends[1:])
+    ]
 
 
 def _best_of_candidates(
@@ -179,9 +223,6 @@ def retrieve(
         return NO_ROWS, NO_SCORES
     k = min(settings.k, segments.docs)
     strong = strong_enough(query, settings.theta)
-    is_whole = len(strong.keys) == len(query.keys)
-    if is_whole and settings.rerank and not has_dense and len(query.keys) <= cpu.NARROW_TERMS:
-        return _by_words(segments, query, settings, masks)
     found, largest = cpu.find(segments.table, strong.keys)
     lexical_reach = float(strong.weights.astype(np.float64) @ largest)
     lowest, reach, extra = 0.0, lexical_reach, []
@@ -193,7 +234,7 @@ def retrieve(
         return NO_ROWS, NO_SCORES
     unit, margin = cpu.unit_and_margin(reach, lexical_reach, len(strong.keys), cpu.WIDE)
     most, unseen = 0, 0.0
-    if not is_whole:
+    if len(strong.keys) < len(query.keys):
         unseen = _unseen(segments, query, strong)
         margin = min(cpu.WIDE.largest, margin + int(unseen * unit) + 1)
         most = max(settings.candidates, k)
@@ -205,20 +246,6 @@ def retrieve(
         best = best_of(bounds, most)
         held, bounds = held[best], bounds[best]
     return held, (bounds / unit * (1 + 1e-6) + (lowest + unseen)).astype(np.float32)
-
-
-def _by_words(segments: Parts, query: QueryVectors, settings: Settings, masks: Sequence[Mask]) -> tuple[Ints, Floats]:
-    """Stage one by words alone: all that may be among the k best, or with caution below 1 most of what is."""
-    from denslice.search import cpu
-
-    k = min(settings.k, segments.docs)
-    most = 0 if settings.caution == 1 else k + int(4 * k**0.5) + ROUGH
-    firsts = [count if any(map(len, masks)) else _share_of_first_block(count, segments) for count in (k, most)]
-    held, bounds = cpu.by_words(
-        segments.table_with(masks), query.keys, query.weights, (k, most, *firsts), settings.caution,
-        np.empty(max(ROOM, 4 * k), np.int64), _working_sums(cpu.NARROW.dtype, cpu.SUMS),
-    )  # fmt: skip
-    return held, bounds
 
 
 def _share_of_first_block(k: int, segments: Parts) -> int:
@@ -264,56 +291,23 @@ def rerank(segments: Parts, positions: Ints, query: QueryVectors) -> Floats:
 
 def rank(segments: Parts, positions: Ints, lexical: Floats, dense: Floats, k: int) -> Found:
     """The k best of these by the sum of both scores, best first, equal sums by id; `dense` may be empty."""
+    from denslice.search.rows import ranked
+
     scores = lexical + dense if len(dense) else lexical
-    order = np.argsort(-scores)
-    falling = scores[order]
-    if len(order) > k:
-        order = order[
-            : k + int(np.searchsorted(-falling[k:], -falling[k - 1], side="right"))
-        ]  # with what ties the k-th
-        falling = falling[: len(order)]
-    at, rows, ids = _places(segments, positions[order])
-    moved_to, moved_from = _ties_by_id(falling, ids)
-    if moved_to:
-        moved = [ids[place] for place in moved_from]
-        for place, id in zip(moved_to, moved, strict=True):
-            ids[place] = id
-        for column in (order, at, rows):
-            column[moved_to] = column[moved_from]
-    best = order[:k]
-    return Found(at[:k], rows[:k], ids[:k], scores[best], lexical[best], dense[best] if len(dense) else dense)
+    best, at, rows, letters, is_whole = ranked(segments.table, positions, scores, k)
+    ids = _ids(segments, at, rows, letters, is_whole)
+    return Found(at, rows, ids, scores[best], lexical[best], dense[best] if len(dense) else dense)
 
 
-def _ties_by_id(falling: Floats, ids: Sequence[str]) -> tuple[list[int], list[int]]:
-    """Which places, among scores that fall, must take what stands at which others for equal ones to be sorted by id."""
-    moved_to: list[int] = []
-    moved_from: list[int] = []
-    end = 0
-    for first in np.flatnonzero(falling[1:] == falling[:-1]).tolist():
-        if first < end:  # in the run before
-            continue
-        end = first + 2
-        while end < len(ids) and falling[end] == falling[first]:
-            end += 1
-        by_id = sorted(range(first, end), key=ids.__getitem__)
-        if by_id[0] != first or end > first + 2:
-            moved_to += range(first, end)
-            moved_from += by_id
-    return moved_to, moved_from
-
-
-def _places(segments: Parts, positions: Ints) -> tuple[Ints, Ints, list[str]]:
-    """The segment of each position, the row in it, and the document's id."""
-    from denslice.search.rows import located
-
-    at, rows, letters, ends = located(segments.table, positions)
-    try:
-        ids = letters.tobytes().decode().split("\n") if len(ends) else []
-    except UnicodeDecodeError:
-        ids = []
-    if len(ids) != len(positions):  # some id holds a line feed, or a file is damaged and says so now
+def _ids(segments: Parts, at: Ints, rows: Ints, letters: npt.NDArray[np.uint8], is_whole: bool) -> list[str]:
+    """Ids whose letters stand there with line feeds between them."""
+    ids: list[str] = []
+    if is_whole and len(at):
+        with suppress(UnicodeDecodeError):
+            ids = letters.tobytes().decode().split("\n")
+    if len(ids) != len(at):  # no id has a line feed: a file is damaged, and says so now
         ids = [segments[s].ids(rows[i : i + 1])[0] for i, s in enumerate(at.tolist())]
-    return at, rows, ids
+    return ids
 
 
 def _dense_scores(segment: Segment, query: QueryVectors, rows: Ints | None = None) -> Floats:

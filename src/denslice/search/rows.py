@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from denslice.kernels import compiled, compiled_reordering
-from denslice.search.memory import as_float, bytes_at, half, prefetch, shorts_at, words_at
+from denslice.search.memory import as_bits, as_float, bytes_at, half, prefetch, shorts_at, words_at
 from denslice.search.parts import (
     BASE,
     DOCS,
@@ -118,43 +118,134 @@ def _slot(key, size):
 
 
 @compiled
-def located(parts, positions):
-    """The part of each position, the row in it, the ids' letters with line feeds between them, and where each ends.
+def ranked(parts, positions, scores, k):
+    """Which are the k best, best first, equal ones by id; each one's part and row, and their ids.
 
-    Where an id's place is damaged there are no ends.
+    Ids come as their letters with line feeds between them, and whether they could be read: not if a place is damaged.
     """
-    at, rows = np.empty(len(positions), np.int64), np.empty(len(positions), np.int64)
-    ends = np.empty(len(positions), np.int64)
-    letters = np.empty(16 * len(positions) + 1, np.uint8)
-    total = 0
-    for i in range(len(positions)):
-        number = 0
-        while positions[i] >= parts[number, BASE] + parts[number, DOCS]:
+    order = falling(scores)
+    count = min(k, len(order))
+    tied = count  # what ties the k-th may come before it by its id
+    while count and tied < len(order) and scores[order[tied]] == scores[order[count - 1]]:
+        tied += 1
+    order = order[:tied]
+    at, rows = _located(parts, positions, order)
+    names, is_whole = _names(parts, at, rows)
+    if not is_whole:
+        return order, at, rows, np.zeros(0, np.uint8), False
+    first = 0
+    while first < len(order):
+        end = first + 1
+        while end < len(order) and scores[order[end]] == scores[order[first]]:
+            end += 1
+        if end - first > 1:
+            by_id = _by_name(parts, at, names, first, end)
+            order[first:end], at[first:end], rows[first:end] = order[by_id], at[by_id], rows[by_id]
+            names[first:end] = names[by_id]
+        first = end
+    return order[:count], at[:count], rows[:count], _joined(parts, at[:count], names[:count]), True
+
+
+@compiled
+def falling(scores):
+    """Where scores stand in falling order, equal ones as they come: sorted by 11 bits at a time."""
+    keys, other = np.empty(len(scores), np.uint32), np.empty(len(scores), np.uint32)
+    order, moved = np.empty(len(scores), np.int64), np.empty(len(scores), np.int64)
+    for i in range(len(scores)):
+        bits = as_bits(scores[i] + np.float32(0))  # -0 is 0
+        keys[i] = bits if bits >> np.uint32(31) else bits ^ np.uint32(0x7FFFFFFF)  # falls as the score rises
+        order[i] = i
+    for shift in (0, 11, 22):
+        starts = np.zeros(2049, np.int64)
+        for key in keys:
+            starts[((key >> np.uint32(shift)) & np.uint32(2047)) + np.uint32(1)] += 1
+        for digit in range(2048):
+            starts[digit + 1] += starts[digit]
+        for i in range(len(keys)):
+            digit = (keys[i] >> np.uint32(shift)) & np.uint32(2047)
+            other[starts[digit]], moved[starts[digit]] = keys[i], order[i]
+            starts[digit] += 1
+        keys, other, order, moved = other, keys, moved, order
+    return order
+
+
+@compiled
+def _located(parts, positions, order):
+    """The part of each of these positions and the row in it."""
+    at, rows = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
+    for i in range(len(order)):
+        position, number = positions[order[i]], 0
+        while position >= parts[number, BASE] + parts[number, DOCS]:
             number += 1
-        at[i], rows[i] = number, positions[i] - parts[number, BASE]
+        at[i], rows[i] = number, position - parts[number, BASE]
         prefetch(words_at(parts[number, ID_STARTS], parts[number, DOCS] + 1), rows[i])
-    for i in range(len(positions)):
-        if i + AHEAD < len(positions):
-            part = parts[at[i + AHEAD]]
-            start = np.int64(words_at(part[ID_STARTS], part[DOCS] + 1)[rows[i + AHEAD]])
-            prefetch(bytes_at(part[ID_LETTERS], part[LETTERS]), start)
+    return at, rows
+
+
+@compiled
+def _names(parts, at, rows):
+    """Where each row's id begins and ends among the letters of its part; and whether that can be."""
+    names = np.empty((len(at), 2), np.int64)
+    for i in range(len(at)):
         part = parts[at[i]]
         starts = words_at(part[ID_STARTS], part[DOCS] + 1)
-        start, end = np.int64(starts[rows[i]]), np.int64(starts[rows[i] + 1])
-        if start > end or end > part[LETTERS]:
-            return at, rows, letters[:0], ends[:0]
-        if total + end - start >= len(letters):
-            more = np.empty(2 * len(letters) + end - start, np.uint8)
-            more[:total] = letters[:total]
-            letters = more
-        text = bytes_at(part[ID_LETTERS], part[LETTERS])
-        for p in range(start, end):
-            letters[total] = text[p]
-            total += 1
-        ends[i] = total
-        letters[total] = LINE_FEED
-        total += 1
-    return at, rows, letters[: max(0, total - 1)], ends
+        names[i, 0], names[i, 1] = starts[rows[i]], starts[rows[i] + 1]
+        if names[i, 0] > names[i, 1] or names[i, 1] > part[LETTERS]:
+            return names, False
+        prefetch(bytes_at(part[ID_LETTERS], part[LETTERS]), names[i, 0])
+    return names, True
+
+
+@compiled
+def _by_name(parts, at, names, first, end):
+    """Places from `first` to `end` in the order of their ids, by merging."""
+    order, other = np.arange(first, end), np.empty(end - first, np.int64)
+    width = 1
+    while width < len(order):
+        for start in range(0, len(order), 2 * width):
+            middle, stop = min(start + width, len(order)), min(start + 2 * width, len(order))
+            left, right = start, middle
+            for to in range(start, stop):
+                if right >= stop or (left < middle and not _is_before(parts, at, names, order[right], order[left])):
+                    other[to] = order[left]
+                    left += 1
+                else:
+                    other[to] = order[right]
+                    right += 1
+        order, other = other, order
+        width *= 2
+    return order
+
+
+@compiled
+def _is_before(parts, at, names, one, other):
+    """Whether one id comes before another: letters in UTF-8 are in order as the characters they stand for are."""
+    first = bytes_at(parts[at[one], ID_LETTERS], parts[at[one], LETTERS])
+    second = bytes_at(parts[at[other], ID_LETTERS], parts[at[other], LETTERS])
+    i, j = names[one, 0], names[other, 0]
+    while i < names[one, 1] and j < names[other, 1]:
+        if first[i] != second[j]:
+            return first[i] < second[j]
+        i += 1
+        j += 1
+    return i == names[one, 1] and j < names[other, 1]
+
+
+@compiled
+def _joined(parts, at, names):
+    total = len(at)
+    for i in range(len(at)):
+        total += names[i, 1] - names[i, 0]
+    letters = np.empty(total, np.uint8)
+    to = 0
+    for i in range(len(at)):
+        text = bytes_at(parts[at[i], ID_LETTERS], parts[at[i], LETTERS])
+        for p in range(names[i, 0], names[i, 1]):
+            letters[to] = text[p]
+            to += 1
+        letters[to] = LINE_FEED
+        to += 1
+    return letters[: max(0, total - 1)]
 
 
 @compiled_reordering
