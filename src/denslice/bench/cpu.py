@@ -26,7 +26,7 @@ SEISMIC = (
         "Seismic, larger", {"n_postings": 3000, "centroid_fraction": 0.2, "summary_energy": 0.5, "max_fraction": 6.0}
     ),
 )
-CAUTIONS = tuple({"caution": caution} for caution in (0.9, 0.8, 0.7, 0.6, 0.5))
+CAUTIONS = tuple({"caution": caution} for caution in (0.9, 0.8, 0.75, 0.7, 0.65, 0.6, 0.5))
 OF_VECTORS: tuple[Contender, ...] = (*SEISMIC, Csr(), FLAT, HNSW, Paper())
 OF_TEXTS: tuple[Contender, ...] = (Bm25s(),)
 Told = Callable[[str], None]

@@ -30,9 +30,10 @@ def best_by_words(parts, starts, keys, weights, wanted, caution, room, sums):
     for q in range(queries):
         ours = keys[starts[q] : starts[q + 1]], weights[starts[q] : starts[q + 1]]
         positions, bounds = by_words(parts, *ours, wanted, caution, np.empty(room, np.int64), sums)
-        if not wanted[1]:  # with caution the bounds mean little, and all are scored
-            positions = _within_reach(parts, positions, bounds, *ours, k)
-        exact = rescore(parts, positions, *ours)
+        if wanted[1] or len(positions) <= k + FEW:  # with caution the bounds mean little
+            exact = rescore(parts, positions, *ours)
+        else:
+            positions, exact = _within_reach(parts, positions, bounds, *ours, k)
         best, parts_of_best, rows_of_best, ids, could_be_read = ranked(parts, positions, exact, k)
         is_whole &= could_be_read
         counts[q] = min(k, len(best))
@@ -51,12 +52,13 @@ def best_by_words(parts, starts, keys, weights, wanted, caution, room, sums):
 
 @compiled
 def _within_reach(parts, positions, bounds, keys, weights, k):
-    """The positions that can be among the k best, now that exact scores of the k with the highest bounds can be known.
+    """The positions that can be among the k best, and their exact scores.
 
-    They rise, as `rescore` wants them.
+    The k with the highest bounds are scored first; of the others only those whose bound reaches the least of them.
     """
-    if len(positions) <= k + FEW:
-        return positions
     likely = bounds >= np.partition(bounds, len(bounds) - k)[len(bounds) - k]
-    least = rescore(parts, positions[likely], keys, weights).min()
-    return positions[likely | (bounds >= least - np.float32(1e-5) * abs(least))]
+    scores = rescore(parts, positions[likely], keys, weights)
+    least = scores.min()
+    others = ~likely & (bounds >= least - np.float32(1e-5) * abs(least))
+    more = rescore(parts, positions[others], keys, weights)
+    return np.concatenate((positions[likely], positions[others])), np.concatenate((scores, more))
