@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -476,6 +477,14 @@ def test_many_queries_at_once_find_what_each_finds_alone(tmp_path: Path, caution
     assert len(together[-1]) == 0
     if caution == 1:
         assert pairs(together[0]) == ranked(names, docs @ queries[0])[:30]
+
+
+def test_threads_that_search_first_at_once_share_one_table(tmp_path: Path) -> None:
+    docs = exact_rows(5, 300, 40, 0.5)
+    parts = Parts(Snapshot(built(tmp_path, [docs], "stride", 40).path).segments)
+    with ThreadPoolExecutor(8) as pool:
+        tables = list(pool.map(lambda _: parts.table, range(64)))
+    assert all(table is tables[0] for table in tables)
 
 
 @pytest.mark.parametrize(

@@ -27,9 +27,9 @@ def provenance(packages: Sequence[str], code: Sequence[str] = ("src",)) -> dict[
 def commit(code: Sequence[str] = ("src",)) -> str:
     """The commit that is checked out, with "+dirty" where these files differ from it.
 
-    Outside a checkout it is what DENSLICE_COMMIT says, for a copy carried to another machine, or "none".
+    For a copy carried to another machine it is what DENSLICE_COMMIT says; "none" where nothing tells.
     """
-    if not (ROOT / ".git").exists():
+    if "DENSLICE_COMMIT" in os.environ or not (ROOT / ".git").exists():
         return os.environ.get("DENSLICE_COMMIT", "none")
     head = _git("rev-parse", "--short=12", "--verify", "--quiet", "HEAD") or "none"
     return f"{head}+dirty" if _git("status", "--porcelain", "--", *code) else head

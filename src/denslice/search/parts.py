@@ -1,13 +1,14 @@
 """Where the arrays of segments lie in memory, as numbers: one call of compiled code then searches all of them.
 
 A table has a row for each segment and a column for each of the names below: how many there are of something, or the
-address of an array. Whoever uses a table holds on to the segments, masks and scores meanwhile.
+address of an array. Whoever uses a table holds on to the parts, masks and scores meanwhile.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -26,23 +27,26 @@ Arrays = Sequence[npt.NDArray[Any]]
 
 
 class Parts(tuple[Segment, ...]):
-    """Segments that are searched together."""
+    """Segments that are searched together, by any number of threads."""
+
+    def __init__(self, segments: Sequence[Segment] = ()) -> None:
+        self._lock = Lock()
+        self._made: Table | None = None
+        self._keep: list[Any] = []  # the arrays whose addresses the table has
 
     @cached_property
     def docs(self) -> int:
         """How many rows they have, deleted ones among them."""
         return sum(segment.rows for segment in self)
 
-    @cached_property
+    @property
     def table(self) -> Table:
         """Where their arrays lie."""
-        table = np.zeros((len(self), EXTRA + 1), dtype=np.int64)
-        base = 0
-        for row, segment, known in zip(table, self, self._known_keys, strict=True):
-            _fill(row, segment, known)
-            row[BASE] = base
-            base += segment.rows
-        return table
+        if self._made is None:
+            with self._lock:  # two tables would be one whose arrays nobody holds on to
+                if self._made is None:
+                    self._made = self._make()
+        return self._made
 
     def table_with(self, masks: Arrays, extra: Arrays = ()) -> Table:
         """The same with the masks and extra scores that are not empty."""
@@ -55,24 +59,30 @@ class Parts(tuple[Segment, ...]):
                     row[column] = array.ctypes.data
         return table
 
-    @cached_property
-    def _known_keys(self) -> list[tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]]:
-        """Per segment and block, a bit for each key that has a list, and the lists before each 64 of them."""
-        from denslice.search.cpu import known_keys
+    def _make(self) -> Table:
+        table = np.zeros((len(self), EXTRA + 1), dtype=np.int64)
+        base = 0
+        for row, segment in zip(table, self, strict=True):
+            self._keep += _fill(row, segment)
+            row[BASE] = base
+            base += segment.rows
+        return table
 
-        lists = [segment.postings for segment in self]
-        highest = [min(int(p.keys.max(initial=0)), s.highest_key) for p, s in zip(lists, self, strict=True)]
-        return [known_keys(p.block_starts, p.keys, key) for p, key in zip(lists, highest, strict=True)]
 
+def _fill(row: Table, segment: Segment) -> list[npt.NDArray[Any]]:
+    """Writes down where a segment's arrays lie; the arrays."""
+    from denslice.search.cpu import known_keys
 
-def _fill(row: Table, segment: Segment, known: tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]) -> None:
     p, kept, (id_starts, letters) = segment.postings, segment.kept, segment.id_arrays
+    highest = min(int(p.keys.max(initial=0)), segment.highest_key)
+    known, before = known_keys(p.block_starts, p.keys, highest)
     row[DOCS], row[BLOCK], row[BLOCKS], row[LISTS] = segment.rows, p.block, len(p.block_starts) - 1, len(p.keys)
-    row[POSTINGS], row[WEIGHTS], row[KEY_WORDS] = len(p.rows), len(kept.keys), known[0].shape[1]
+    row[POSTINGS], row[WEIGHTS], row[KEY_WORDS] = len(p.rows), len(kept.keys), known.shape[1]
     row[KEY_BYTES], row[LETTERS] = kept.keys.itemsize, len(letters)
     arrays = {BLOCK_STARTS: p.block_starts, LIST_KEYS: p.keys, LIST_STARTS: p.starts, MAXIMA: p.maxima}
-    arrays |= {ROWS: p.rows, VALUES: p.values, KNOWN: known[0], KNOWN_BEFORE: known[1]}
+    arrays |= {ROWS: p.rows, VALUES: p.values, KNOWN: known, KNOWN_BEFORE: before}
     arrays |= {ROW_STARTS: kept.starts, ROW_KEYS: kept.keys, ROW_WEIGHTS: kept.weights}
     arrays |= {ID_STARTS: id_starts, ID_LETTERS: letters}
     for column, array in arrays.items():
         row[column] = array.ctypes.data
+    return list(arrays.values())
