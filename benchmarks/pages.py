@@ -140,6 +140,7 @@ def quality() -> str:
         ("mini, words", "mini-768", "lexical"), ("mini, meaning", "mini-768", "dense"),
         ("**mini**", "mini-768", "hybrid"), ("M = 128", "mini-128", "hybrid"),
         ("M = 768, float32", "mini-float-768", "hybrid"),
+        ("not shipped, words", "together-broader-768", "lexical"), ("both", "together-broader-768", "hybrid"),
     ]  # fmt: skip
     columns = [column for column in columns if any(key == column[1] for _, key in found)]  # what was measured
     rows = [["collection", *(name for name, _, _ in columns)]]
