@@ -24,11 +24,12 @@ def table(line: Mapping[str, Any]) -> str:
 
 
 def ratios(line: Mapping[str, Any]) -> str:
-    """How many times as long each peer takes as denslice, at the reported settings, and how large it is."""
-    figures = line["figures"]
-    ours = next(one for one in figures["contenders"] if one["name"] == "denslice")
+    """How many times as long each peer takes as denslice, exact and with caution, as reported; and how large it is."""
+    figures, documents = line["figures"], line["figures"]["documents"]
+    ours = [one for one in figures["contenders"] if one["name"].startswith("denslice")]
     head = [
-        "denslice is … times as fast as",
+        "times as fast as",
+        "is",
         "k = 10",
         "k = 100",
         "k = 1000",
@@ -38,16 +39,14 @@ def ratios(line: Mapping[str, Any]) -> str:
     ]
     rows = [head, ["---"] * len(head)]
     for peer in figures["contenders"]:
-        if peer is not ours:
-            times = [
-                scaled(peer, theirs["p50_ms"], figures["documents"]) / mine["p50_ms"]
-                for theirs, mine in zip(reported(peer), reported(ours), strict=True)
-            ]
-            rate = scaled(peer, 1 / _rate(peer, 10), figures["documents"]) * _rate(ours, 10)
-            build = scaled(peer, peer["build"]["build_s"], figures["documents"]) / ours["build"]["build_s"]
-            size = peer["build"]["bytes"] / peer["documents"] / (ours["build"]["bytes"] / ours["documents"])
-            cells = [*(f"{one:,.3g}" for one in (*times, rate, build)), f"{size:.2f}×"]
-            rows.append([peer["name"], *cells])
+        for mine in ours if peer not in ours else ():
+            pairs = zip(reported(peer), reported(mine), strict=True)
+            times = [scaled(peer, theirs["p50_ms"], documents) / our["p50_ms"] for theirs, our in pairs]
+            rate = scaled(peer, 1 / _rate(peer, 10), documents) * _rate(mine, 10)
+            build = scaled(peer, peer["build"]["build_s"], documents) / mine["build"]["build_s"]
+            size = peer["build"]["bytes"] / peer["documents"] / (mine["build"]["bytes"] / mine["documents"])
+            cells = [*map(_figure, (*times, rate, build)), f"{size:.2f}×"]
+            rows.append([peer["name"] if mine is ours[0] else "", mine["name"], *cells])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
@@ -71,10 +70,16 @@ def _row(contender: Mapping[str, Any], point: Mapping[str, Any], documents: int)
     if k == 10 and docs < documents:
         name += f" (of {docs:,} documents{', scaled to all' if contender['is_linear'] else ' alone'})"
     rate = 1 / scaled(contender, 1 / _rate(contender, k), documents)
-    times = [f"{scaled(contender, point[name], documents):,.3g}" for name in ("p50_ms", "p95_ms")]
+    times = [_figure(scaled(contender, point[name], documents)) for name in ("p50_ms", "p95_ms")]
     recalls = [f"{point['recall@10']:.3f}", f"{point[f'recall@{k}']:.3f}"]
     sizes = [f"{build['bytes'] / docs:,.0f}", f"{contender['resident_bytes'] / docs:,.0f}"]
     took = f"{scaled(contender, build['build_s'], documents):,.1f}" + (" (kept)" if build["kept"] else "")
     setting = ", ".join(f"{name} {value}" for name, value in point["setting"].items())
     once = [took, *sizes] if k == 10 else ["", "", ""]
-    return [name, str(k), *recalls, *times, f"{rate:,.3g}", *once, setting or "exact"]
+    return [name, str(k), *recalls, *times, _figure(rate), *once, setting or "exact"]
+
+
+def _figure(value: float) -> str:
+    """A number to three digits."""
+    rounded = float(f"{value:.3g}")
+    return f"{rounded:,.0f}" if rounded >= 100 else f"{rounded:g}"
