@@ -9,9 +9,8 @@ import numpy as np
 
 from denslice.kernels import compiled
 from denslice.search.cpu import by_words
-from denslice.search.rows import ranked, rescore
-
-FEW = 256  # documents more than k that are scored without asking which could be left out
+from denslice.search.retrieve import FEW
+from denslice.search.rows import LINE_FEED, ranked, rescore
 
 
 @compiled
@@ -45,7 +44,7 @@ def best_by_words(parts, starts, keys, weights, wanted, caution, room, sums):
         letters[used : used + len(ids)] = ids
         used += len(ids)
         if counts[q]:
-            letters[used] = 10
+            letters[used] = LINE_FEED
             used += 1
     return counts, at[:total], rows[:total], scores[:total], letters[: max(0, used - 1)], is_whole
 
