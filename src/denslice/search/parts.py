@@ -2,6 +2,9 @@
 
 A table has a row for each segment and a column for each of the names below: how many there are of something, or the
 address of an array. Whoever uses a table holds on to the parts, masks and scores meanwhile.
+
+numba keeps compiled code for as long as the file it was written in is the same, and that is not this one: after a
+change of the columns `make clean` must remove what was kept.
 """
 
 from __future__ import annotations
