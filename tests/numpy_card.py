@@ -23,7 +23,6 @@ from denslice.search.gpu.layout import (
     EXTRA,
     LARGEST_SCORE,
     QUERY,
-    SECTIONS,
     TILE,
 )
 
@@ -111,32 +110,33 @@ def at_address(address: int, count: int, dtype: Any) -> np.ndarray:
 # --- taking in a segment
 
 
-def measure(grid, order, starts, rows, maxima, blocks, block_starts, entries, pieces, lists, section_rows):
-    entries = entries.view(ENTRY)
+def measure(grid, order, starts, rows, maxima, blocks, block_starts, entries, pieces, lists, sections, section_rows):
+    entries = entries.view(ENTRY).reshape(sections, lists)
     for at, list_ in enumerate(order[:lists].tolist()):
         mine = rows[starts[list_] : starts[list_ + 1]]
-        sizes = [int(np.sum(mine // section_rows == section)) for section in range(SECTIONS)]
-        entries[at]["groups"] = [-(-size // 8) for size in sizes]
-        entries[at]["maximum"], entries[at]["block"] = maxima[list_], blocks[list_]
-        pieces[pieces_of(block_starts, blocks[list_], list_)] = entries[at]["groups"]
+        sizes = [int(np.sum(mine // section_rows == section)) for section in range(sections)]
+        entries[:, at]["groups"] = [-(-size // 8) for size in sizes]
+        entries[:, at]["maximum"] = maxima[list_]
+        pieces[pieces_of(block_starts, blocks[at], list_, sections)] = entries[:, at]["groups"]
 
 
-def arrange(grid, order, starts, rows, values, block_starts, entries, before, to_rows, to_values, lists, section_rows):
-    entries = entries.view(ENTRY)
+def arrange(grid, order, starts, rows, values, blocks, block_starts, entries, before, to_rows, to_values, *sizes):
+    lists, sections, section_rows = sizes
+    entries = entries.view(ENTRY).reshape(sections, lists)
     for at, list_ in enumerate(order[:lists].tolist()):
-        entries[at]["starts"] = before[pieces_of(block_starts, entries[at]["block"], list_)]
+        entries[:, at]["start"] = before[pieces_of(block_starts, blocks[at], list_, sections)]
         mine = slice(starts[list_], starts[list_ + 1])
-        for section, start in enumerate(entries[at]["starts"].tolist()):
+        for section, start in enumerate(entries[:, at]["start"].tolist()):
             here = np.flatnonzero(rows[mine] // section_rows == section) + mine.start
             arranged_rows, arranged_values = arranged(rows[here] - section * section_rows, values[here])
             to_rows[8 * start :][: len(arranged_rows)] = arranged_rows
             to_values[8 * start :][: len(arranged_rows)] = arranged_values
 
 
-def pieces_of(block_starts: np.ndarray, block: int, list_: int) -> list[int]:
+def pieces_of(block_starts: np.ndarray, block: int, list_: int, sections: int) -> list[int]:
     """Where the sections of a list come among all: by block, then by section, then by key."""
     first, end = int(block_starts[block]), int(block_starts[block + 1])
-    return [SECTIONS * first + section * (end - first) + list_ - first for section in range(SECTIONS)]
+    return [sections * first + section * (end - first) + list_ - first for section in range(sections)]
 
 
 def arranged(rows: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -220,13 +220,16 @@ def find_list(tile: np.void, key: int) -> np.void | None:
     if key >= tile["keys"]:
         return None
     starts = at_address(tile["key_starts"], int(tile["keys"]) + 1, np.uint32)
-    entries = at_address(tile["entries"], starts[-1], ENTRY)[starts[key] : starts[key + 1]]
-    found = entries[entries["block"] == tile["block"]]
+    entries, blocks = (
+        at_address(tile[name], starts[-1], dtype)[starts[key] : starts[key + 1]]
+        for name, dtype in (("entries", ENTRY), ("list_blocks", np.uint16))
+    )
+    found = entries[blocks == tile["block"]]
     return found[0] if len(found) else None
 
 
 def add_list(sums: np.ndarray, tile: np.void, entry: np.void, weight: float, unit: float) -> None:
-    first, count = (8 * int(entry[name][tile["section"]]) for name in ("starts", "groups"))
+    first, count = 8 * int(entry["start"]), 8 * int(entry["groups"])
     rows = at_address(int(tile["rows"]) + 2 * first, count, np.uint16)
     values = at_address(int(tile["values"]) + first, count, np.uint8)
     maximum = float(np.array([entry["maximum"]]).view(np.float16)[0])

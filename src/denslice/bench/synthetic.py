@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from denslice.search.retrieve import QueryVectors
+from denslice.store.manifest import BLOCK
 from denslice.store.segment import Postings, Rows
 
 KEYS = 29_952  # slices × gates, as BERT's vocabulary without its first 570 tokens
-BLOCK = 32_768
 WEIGHTS = 1 << 26  # of a segment, as `build` closes it
 
 SOURCE = r"""
@@ -49,7 +49,7 @@ extern "C" __global__ void draw(u64 first, u64 count, u32 slices, u32 gates, con
 extern "C" __global__ void largest(const u32 *sorted, u64 count, const u16 *weights, u32 slices, u32 gates,
                                    u32 *maxima) {
     for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < count; i += gridDim.x * (u64)blockDim.x) {
-        u32 key = sorted[i] >> 15, bits = weights[(u64)(sorted[i] & 32767) * slices + key / gates];
+        u32 key = sorted[i] >> 16, bits = weights[(u64)(sorted[i] & 65535) * slices + key / gates];
         if (bits > maxima[key]) atomicMax(maxima + key, bits); // bits of numbers above 0 rise as the numbers do
     }
 }
@@ -57,7 +57,7 @@ extern "C" __global__ void largest(const u32 *sorted, u64 count, const u16 *weig
 extern "C" __global__ void steps(const u32 *sorted, u64 count, const u16 *weights, u32 slices, u32 gates,
                                  const u32 *maxima, u16 *rows, u8 *values) {
     for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < count; i += gridDim.x * (u64)blockDim.x) {
-        u32 row = sorted[i] & 32767, key = sorted[i] >> 15;
+        u32 row = sorted[i] & 65535, key = sorted[i] >> 16;
         double weight = half_bits(weights[(u64)row * slices + key / gates]), most = half_bits((u16)maxima[key]);
         rows[i] = (u16)row;
         values[i] = (u8)ceil(weight * 255 / most);
@@ -174,9 +174,9 @@ class Drawing:
         """Keys, list sizes, maxima, rows and values of one block."""
         cupy = self.cupy
         rows = cupy.arange(len(keys), dtype=np.uint32)[:, None]
-        flat = ((keys.astype(np.uint32) << np.uint32(15)) | rows).ravel()
+        flat = ((keys.astype(np.uint32) << np.uint32(16)) | rows).ravel()
         flat.sort()
-        bounds = cupy.searchsorted(flat, cupy.arange(KEYS + 1, dtype=np.uint32) << np.uint32(15)).get()
+        bounds = cupy.searchsorted(flat, cupy.arange(KEYS + 1, dtype=np.uint32) << np.uint32(16)).get()
         count = len(flat)
         given = (flat, np.uint64(count), weights, np.uint32(self.collection.slices), np.uint32(self.collection.gates))
         maxima = cupy.zeros(KEYS, np.uint32)

@@ -19,17 +19,16 @@ typedef unsigned long long u64;
 #define BOUNDS 4u // stage one alone: a candidate's bound is its score
 #define EXTRA 8u // every document has a dense score, added before selection
 
-struct Entry { // a posting list: where its groups of 8 postings begin in each section of the block's rows, and how many
-    u32 starts[SECTIONS];
-    u16 groups[SECTIONS];
-    u16 maximum; // of the weights, the bits of a float16
-    u16 block;
-    u32 unused;
+struct __align__(8) Entry { // a posting list's part in one section of its block's rows
+    u32 start; // of its groups of 8 postings
+    u16 groups;
+    u16 maximum; // of the whole list's weights, the bits of a float16
 };
 
 struct Tile { // rows of one section of one block of a segment
-    const u32 *key_starts; // (keys + 1), into the entries
-    const Entry *entries;
+    const u32 *key_starts; // (keys + 1), into the lists
+    const u16 *list_blocks; // the block of each list
+    const Entry *entries; // of the tile's section, one for each list
     const uint4 *rows;   // 8 postings' rows a group, counted from the tile's first
     const uint2 *values; // 8 postings' values a group
     const u32 *row_starts; // of the tile's rows; from here on the documents' own weights, where the card has them
@@ -150,16 +149,16 @@ __device__ u32 bin_reaching(const u32 *bins, u32 wanted, u32 *totals, u32 *found
 // --- taking in a segment
 
 // Where a section of a list comes among all: a tile's pieces lie together, so that scoring it touches few pages.
-__device__ __forceinline__ u32 piece_of(const u32 *block_starts, u32 block, u32 list, u32 section) {
+__device__ __forceinline__ u32 piece_of(const u32 *block_starts, u32 block, u32 list, u32 section, u32 sections) {
     u32 first = block_starts[block], lists = block_starts[block + 1] - first;
-    return first * SECTIONS + section * lists + (list - first);
+    return first * sections + section * lists + (list - first);
 }
 
-// Groups of 8 postings in each section of a list, and the entry but for its starts. A warp a list, whose rows may come
-// in any order; `order` has the lists by key.
+// Groups of 8 postings in each section of a list, and the entries but for their starts, section after section. A warp a
+// list, whose rows may come in any order; `order` has the lists by key, and so has `blocks`.
 extern "C" __global__ void measure(const u32 *order, const u32 *list_starts, const u16 *rows, const u16 *maxima,
                                    const u16 *blocks, const u32 *block_starts, Entry *entries, u32 *pieces, u32 lists,
-                                   u32 section_rows) {
+                                   u32 sections, u32 section_rows) {
     u32 lane = threadIdx.x & 31, at = (blockIdx.x * blockDim.x + threadIdx.x) >> 5;
     if (at >= lists) return;
     u32 list = order[at], end = list_starts[list + 1], counts[SECTIONS] = {};
@@ -168,35 +167,32 @@ extern "C" __global__ void measure(const u32 *order, const u32 *list_starts, con
 #pragma unroll
         for (u32 i = 0; i < SECTIONS; i++) counts[i] += section == i;
     }
-    Entry entry;
-    entry.maximum = maxima[list];
-    entry.block = blocks[list];
-    entry.unused = 0;
 #pragma unroll
     for (u32 section = 0; section < SECTIONS; section++) {
-        entry.starts[section] = 0;
-        entry.groups[section] = (u16)((warp_sum(counts[section]) + 7) >> 3);
-        if (lane == 0) pieces[piece_of(block_starts, entry.block, list, section)] = entry.groups[section];
+        u32 groups = (warp_sum(counts[section]) + 7) >> 3;
+        if (lane || section >= sections) continue;
+        entries[(u64)section * lists + at] = {0, (u16)groups, maxima[list]};
+        pieces[piece_of(block_starts, blocks[at], list, section, sections)] = groups;
     }
-    if (lane == 0) entries[at] = entry;
 }
 
 // Puts each section's postings where 32 threads, 8 postings each, will meet different banks of shared memory as far
 // as they can: by their rank among those of the same bank, then by bank; the k-th 32 of these go to the k-th place of
 // 32 groups. What fills up the last group has value 0. A warp a list.
 extern "C" __global__ void arrange(const u32 *order, const u32 *list_starts, const u16 *rows, const u8 *values,
-                                   const u32 *block_starts, Entry *entries, const u32 *before_pieces, u16 *to_rows,
-                                   u8 *to_values, u32 lists, u32 section_rows) {
+                                   const u16 *blocks, const u32 *block_starts, Entry *entries, const u32 *before_pieces,
+                                   u16 *to_rows, u8 *to_values, u32 lists, u32 sections, u32 section_rows) {
     extern __shared__ u32 ranks[]; // per warp 2 · RANKS: banks that have so many, and postings before them
     const u32 RANKS = (section_rows + 31) / 32;
     u32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5, at = blockIdx.x * (blockDim.x >> 5) + warp;
     if (at >= lists) return;
     u32 *alive = ranks + warp * 2 * RANKS, *before = alive + RANKS;
     u32 list = order[at], from = list_starts[list], end = list_starts[list + 1];
-    for (u32 section = 0; section < SECTIONS; section++) {
-        u32 start = before_pieces[piece_of(block_starts, entries[at].block, list, section)];
-        if (lane == 0) entries[at].starts[section] = start;
-        if (entries[at].groups[section] == 0) continue;
+    for (u32 section = 0; section < sections; section++) {
+        Entry &entry = entries[(u64)section * lists + at];
+        u32 start = before_pieces[piece_of(block_starts, blocks[at], list, section, sections)], groups = entry.groups;
+        if (lane == 0) entry.start = start;
+        if (groups == 0) continue;
         u32 base = section * section_rows, mine = 0; // a row of another section is `section_rows` or more from the base
         for (u32 p = from; p < end; p++) {
             u32 row = rows[p] - base;
@@ -212,7 +208,7 @@ extern "C" __global__ void arrange(const u32 *order, const u32 *list_starts, con
             sum += __popc(banks);
         }
         __syncwarp();
-        u32 count = warp_sum(mine), groups = entries[at].groups[section], rank = 0;
+        u32 count = warp_sum(mine), rank = 0;
         u64 out = (u64)start * 8;
         for (u32 p = from; p < end; p++) {
             u32 row = rows[p] - base;
@@ -358,8 +354,8 @@ __device__ __forceinline__ const Entry *find_list(const Tile &tile, u32 key) {
     if (key >= tile.keys) return 0;
     u32 at = tile.key_starts[key], end = tile.key_starts[key + 1];
     if (end - at == tile.blocks) return tile.entries + at + tile.block;
-    while (at < end && tile.entries[at].block < tile.block) at++;
-    return at < end && tile.entries[at].block == tile.block ? tile.entries + at : 0;
+    while (at < end && tile.list_blocks[at] < tile.block) at++;
+    return at < end && tile.list_blocks[at] == tile.block ? tile.entries + at : 0;
 }
 
 __device__ __forceinline__ void add_posting(u32 *sums, u32 row, u32 score) { atomicAdd(sums + row, score); }
@@ -426,12 +422,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 #pragma unroll
         for (int i = 0; i < KEYS_EACH; i++) {
             u32 at = from + i * THREADS + threadIdx.x;
-            const Entry *entry = at < query.strong ? find_list(tile, keys[query.first_key + at]) : 0;
+            const Entry *found = at < query.strong ? find_list(tile, keys[query.first_key + at]) : 0;
             groups[i] = 0;
-            if (entry) {
-                start[i] = entry->starts[tile.section];
-                groups[i] = entry->groups[tile.section];
-                double maximum = half_bits(entry->maximum);
+            if (found) {
+                Entry entry = *found;
+                start[i] = entry.start;
+                groups[i] = entry.groups;
+                double maximum = half_bits(entry.maximum);
                 step[i] = (u32)ceil((double)weights[query.first_key + at] * maximum * unit / LEVELS);
             }
             mine += (groups[i] + 31) >> 5;

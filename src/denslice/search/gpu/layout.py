@@ -32,12 +32,10 @@ TILE_ROWS = 8_192  # wanted: its scores take 32 KB, so that several tiles share 
 SHORT = 48  # lists that would be shorter than this in a section are cut into fewer
 Words = npt.NDArray[np.uint32]
 
-ENTRY = np.dtype(
-    [("starts", "<u4", SECTIONS), ("groups", "<u2", SECTIONS), ("maximum", "<u2"), ("block", "<u2"), ("unused", "<u4")]
-)
+ENTRY = np.dtype([("start", "<u4"), ("groups", "<u2"), ("maximum", "<u2")])
 TILE = np.dtype(
-    [(name, "<u8") for name in ("key_starts", "entries", "rows", "values", "row_starts", "row_keys", "row_weights")]
-    + [("dense", "<u8"), ("weights", "<u8"), ("keys", "<u4"), ("first", "<u4"), ("count", "<u4")]
+    [(name, "<u8") for name in ("key_starts", "list_blocks", "entries", "rows", "values", "row_starts", "row_keys")]
+    + [("row_weights", "<u8"), ("dense", "<u8"), ("weights", "<u8"), ("keys", "<u4"), ("first", "<u4"), ("count", "<u4")]
     + [("block", "<u2"), ("section", "<u2"), ("blocks", "<u2"), ("wide_keys", "<u2"), ("unused", "<u4")]
 )
 QUERY = np.dtype(
@@ -79,7 +77,7 @@ class Directory:
 
     order: Words  # (lists,) the list at each place
     key_starts: Words  # (keys + 1,) where each key's lists begin
-    blocks: npt.NDArray[np.uint16]  # (lists,) the block of each list, in the segment's own order
+    blocks: npt.NDArray[np.uint16]  # (lists,) the block of the list at each place
 
 
 def directory(postings: Postings) -> Directory:
@@ -93,7 +91,7 @@ def directory(postings: Postings) -> Directory:
     order = np.argsort(keys, kind="stable").astype(np.uint32)
     key_starts = np.searchsorted(keys[order], np.arange(int(keys.max(initial=0)) + 2)).astype(np.uint32)
     blocks = np.repeat(np.arange(len(ends) - 1, dtype=np.uint16), np.diff(ends))
-    return Directory(order, key_starts, blocks)
+    return Directory(order, key_starts, blocks[order])
 
 
 def key_maxima(postings: Postings) -> npt.NDArray[np.float32]:

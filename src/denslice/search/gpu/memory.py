@@ -12,7 +12,7 @@ import numpy.typing as npt
 from denslice.errors import InputError
 from denslice.search.gpu import layout
 from denslice.search.gpu.device import Device, Handle, Launch
-from denslice.search.gpu.layout import ENTRY, GROUP, SECTIONS, Part
+from denslice.search.gpu.layout import ENTRY, GROUP, Part
 
 LEFT_OUT = ("rows", "dense")  # what a card can do without
 A_DOCUMENT = 36  # bytes the search of a query works with: scores, candidates, finalists
@@ -36,7 +36,7 @@ def sizes_of(part: Part, leave_out: Sequence[str], section_rows: int) -> dict[st
     postings, lists = len(part.postings.rows), len(part.postings.keys)
     sections = -(-part.postings.block // section_rows)
     groups = postings // GROUP + lists * sections // 2
-    sizes = {"postings": groups * GROUP * 3 + lists * ENTRY.itemsize + 4 * _keys(part)}
+    sizes = {"postings": groups * GROUP * 3 + lists * (sections * ENTRY.itemsize + 2) + 4 * _keys(part)}
     if "rows" not in leave_out:
         kept = part.kept
         sizes["rows"] = kept.starts.nbytes + kept.keys.nbytes + kept.weights.nbytes
@@ -49,11 +49,12 @@ def sizes_of(part: Part, leave_out: Sequence[str], section_rows: int) -> dict[st
 def take_in(device: Device, launch: Launch, part: Part, leave_out: Sequence[str], section_rows: int) -> Held:
     """A segment's postings arranged on the card, its rows and dense vectors beside them."""
     p = part.postings
-    lists, listed = len(p.keys), layout.directory(p)
+    lists, listed, sections = len(p.keys), layout.directory(p), -(-p.block // section_rows)
     order, starts = device.put(listed.order), device.put(np.asarray(p.starts).astype(np.uint32))
     from_rows, from_values, blocks = device.put(p.rows), device.put(p.values), device.put(listed.blocks)
     block_starts = device.put(np.asarray(p.block_starts).astype(np.uint32))
-    entries, pieces = device.zeros(lists * ENTRY.itemsize, np.uint8), device.zeros(lists * SECTIONS, np.uint32)
+    entries = device.zeros(sections * lists * ENTRY.itemsize, np.uint8)
+    pieces = device.zeros(sections * lists, np.uint32)
     given: tuple[Any, ...] = (
         order,
         starts,
@@ -64,6 +65,7 @@ def take_in(device: Device, launch: Launch, part: Part, leave_out: Sequence[str]
         entries,
         pieces,
         lists,
+        sections,
         section_rows,
     )
     if lists:
@@ -71,17 +73,18 @@ def take_in(device: Device, launch: Launch, part: Part, leave_out: Sequence[str]
     before = device.running_sum(pieces)
     total = int(device.get(before[-1:])[0])
     rows, values = device.empty(total * GROUP, np.uint16), device.empty(total * GROUP, np.uint8)
-    given = (order, starts, from_rows, from_values, block_starts, entries, before, rows, values, lists, section_rows)
+    given = (order, starts, from_rows, from_values, blocks, block_starts, entries, before, rows, values)
     if lists:
         shared = ARRANGING // 32 * 2 * 4 * -(-section_rows // 32)
-        launch("arrange", (-(-lists // (ARRANGING // 32)), 1), ARRANGING, given, shared)
-    key_starts = device.put(listed.key_starts)
-    arrays = [key_starts, entries, rows, values, *_rows(device, part, leave_out), _dense(device, part, leave_out)]
+        launch("arrange", (-(-lists // (ARRANGING // 32)), 1), ARRANGING, (*given, lists, sections, section_rows), shared)
+    of_lists = [device.put(listed.key_starts), blocks, entries, rows, values]
+    of_rows, dense = _rows(device, part, leave_out), _dense(device, part, leave_out)
+    arrays = [*of_lists, *of_rows, dense]
     tiles = layout.tiles(part.rows, p.block, section_rows)
     _address(device, tiles, arrays)
-    sizes = {"postings": sum(array.nbytes for array in arrays[:4])}
-    sizes["rows"] = sum(array.nbytes for array in arrays[4:7] if array is not None)
-    sizes["dense"] = 0 if arrays[7] is None else arrays[7].nbytes
+    sizes = {"postings": sum(array.nbytes for array in of_lists)}
+    sizes["rows"] = sum(array.nbytes for array in of_rows if array is not None)
+    sizes["dense"] = 0 if dense is None else dense.nbytes
     device.wait()
     return Held(tiles, layout.key_maxima(p), len(p.rows), sizes, tuple(arrays))
 
@@ -129,10 +132,11 @@ def _dense(device: Device, part: Part, leave_out: Sequence[str]) -> Handle:
 
 
 def _address(device: Device, tiles: npt.NDArray[np.void], arrays: Sequence[Handle]) -> None:
-    key_starts, entries, rows, values, row_starts, row_keys, row_weights, dense = arrays
-    named = {"key_starts": key_starts, "entries": entries, "rows": rows, "values": values}
+    key_starts, list_blocks, entries, rows, values, row_starts, row_keys, row_weights, dense = arrays
+    named = {"key_starts": key_starts, "list_blocks": list_blocks, "entries": entries, "rows": rows, "values": values}
     for name, array in (named | {"row_keys": row_keys, "row_weights": row_weights}).items():
         tiles[name] = device.address(array)
+    tiles["entries"] += ENTRY.itemsize * len(list_blocks) * tiles["section"].astype(np.uint64)
     tiles["keys"] = len(key_starts) - 1
     if row_starts is not None:
         tiles["row_starts"] = device.address(row_starts) + 4 * tiles["first"].astype(np.uint64)
