@@ -232,7 +232,7 @@ class Space:
                 continue
             given = (tiles, queries, keys, vectors, self.table, self.extra, self.candidates, self.finalists)
             given += (self.lexical, self.dense, self.bins, self.room, rows, places, card.vocab, card.width, again)
-            launch("rescore", (max(16, 4 * device.processors // n), n), 256, given, 0)
+            launch("rescore", (max(16, 8 * device.processors // n), n), 256, given, 0)
         given = (tiles, queries, keys, self.table, self.finalists, self.lexical, self.dense, self.bins)
         given += (*to, self.room, self.results, rows, card.vocab)
         launch("order", (max(2, device.processors // (2 * n)), n), 1024, given, 0)

@@ -572,22 +572,26 @@ __device__ float exact_lexical(const Tile &tile, u32 row, const u32 *sieve, cons
     u32 lane = threadIdx.x & 31, start = tile.row_starts[row];
     u32 end = (u32)min((u64)tile.row_starts[row + 1], tile.weights);
     double total = 0; // in the order of keys, as on the CPU
-    for (u32 from = start; from < end; from += 32 * EACH) {
-        u32 keys[EACH];
-        double products[EACH];
+    u32 next[EACH];
+    auto fetch = [&](u32 from) {
 #pragma unroll
         for (int i = 0; i < EACH; i++) {
             u32 at = from + i * 32 + lane;
-            keys[i] = ALL;
-            if (at < end) keys[i] = tile.wide_keys ? ((const u32 *)tile.row_keys)[at] : ((const u16 *)tile.row_keys)[at];
+            next[i] = ALL;
+            if (at < end) next[i] = tile.wide_keys ? ((const u32 *)tile.row_keys)[at] : ((const u16 *)tile.row_keys)[at];
         }
+    };
+    fetch(start);
+    for (u32 from = start; from < end; from += 32 * EACH) {
+        double products[EACH];
 #pragma unroll
         for (int i = 0; i < EACH; i++) {
-            u32 bit = keys[i] & (SIEVE - 1);
+            u32 bit = next[i] & (SIEVE - 1);
             products[i] = 0;
-            if (keys[i] < vocab && sieve[bit >> 5] >> (bit & 31) & 1)
-                products[i] = (double)table[keys[i]] * (double)half_bits(tile.row_weights[from + i * 32 + lane]);
+            if (next[i] < vocab && sieve[bit >> 5] >> (bit & 31) & 1)
+                products[i] = (double)table[next[i]] * (double)half_bits(tile.row_weights[from + i * 32 + lane]);
         }
+        fetch(from + 32 * EACH); // while the sum is made
 #pragma unroll
         for (int i = 0; i < EACH; i++)
             for (u32 hits = __ballot_sync(ALL, products[i] != 0); hits; hits &= hits - 1)
@@ -618,7 +622,7 @@ extern "C" __global__ void __launch_bounds__(256) rescore(const Tile *tiles, Que
                                    const float *vectors, const float *table, const float *extra, const u64 *candidates,
                                    u64 *finalists, float *lexical, float *dense, u32 *bins, u32 room, u32 tile_rows,
                                    u32 card_rows, u32 vocab, u32 width, u32 again) {
-    __shared__ u32 sieve[SIEVE / 32], held[256], count;
+    __shared__ u32 sieve[SIEVE / 32], held[256], count, base;
     u32 q = blockIdx.y, lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     Query &query = queries[q];
     u32 all = min(query.candidates, room), each = (all + gridDim.x - 1) / gridDim.x, begin = blockIdx.x * each;
@@ -646,6 +650,8 @@ extern "C" __global__ void __launch_bounds__(256) rescore(const Tile *tiles, Que
             if (again ? !first && bound_of(query, score) >= least : first) held[atomicAdd(&count, 1)] = at;
         }
         __syncthreads();
+        if (threadIdx.x == 0 && count) base = atomicAdd(&query.finalists, count);
+        __syncthreads();
         for (u32 i = warp; i < count; i += blockDim.x >> 5) {
             u64 key = candidates[(u64)q * room + held[i]];
             u32 row = ~(u32)key;
@@ -658,12 +664,12 @@ extern "C" __global__ void __launch_bounds__(256) rescore(const Tile *tiles, Que
             else if (query.flags & EXTRA) meaning = extra[(u64)q * card_rows + row];
             if (lane == 0) {
                 float total = words + meaning;
-                u32 to = atomicAdd(&query.finalists, 1);
+                u32 to = base + i;
                 finalists[(u64)q * room + to] = (u64)ordered(total) << 32 | (u32)~row;
                 lexical[(u64)q * room + to] = words;
                 dense[(u64)q * room + to] = meaning;
                 atomicAdd(bins + q * 2 * BINS + BINS + place_of(bin_of(scaled(query, total))), 1);
-                if (!again) atomicMin(&query.least, ordered(total));
+                if (!again && ordered(total) < *(volatile u32 *)&query.least) atomicMin(&query.least, ordered(total));
             }
         }
         __syncthreads();

@@ -35,7 +35,14 @@ Words = npt.NDArray[np.uint32]
 ENTRY = np.dtype([("start", "<u4"), ("groups", "<u2"), ("maximum", "<u2")])
 TILE = np.dtype(
     [(name, "<u8") for name in ("key_starts", "list_blocks", "entries", "rows", "values", "row_starts", "row_keys")]
-    + [("row_weights", "<u8"), ("dense", "<u8"), ("weights", "<u8"), ("keys", "<u4"), ("first", "<u4"), ("count", "<u4")]
+    + [
+        ("row_weights", "<u8"),
+        ("dense", "<u8"),
+        ("weights", "<u8"),
+        ("keys", "<u4"),
+        ("first", "<u4"),
+        ("count", "<u4"),
+    ]
     + [("block", "<u2"), ("section", "<u2"), ("blocks", "<u2"), ("wide_keys", "<u2"), ("unused", "<u4")]
 )
 QUERY = np.dtype(

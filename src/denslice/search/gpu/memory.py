@@ -76,7 +76,9 @@ def take_in(device: Device, launch: Launch, part: Part, leave_out: Sequence[str]
     given = (order, starts, from_rows, from_values, blocks, block_starts, entries, before, rows, values)
     if lists:
         shared = ARRANGING // 32 * 2 * 4 * -(-section_rows // 32)
-        launch("arrange", (-(-lists // (ARRANGING // 32)), 1), ARRANGING, (*given, lists, sections, section_rows), shared)
+        launch(
+            "arrange", (-(-lists // (ARRANGING // 32)), 1), ARRANGING, (*given, lists, sections, section_rows), shared
+        )
     of_lists = [device.put(listed.key_starts), blocks, entries, rows, values]
     of_rows, dense = _rows(device, part, leave_out), _dense(device, part, leave_out)
     arrays = [*of_lists, *of_rows, dense]

@@ -19,7 +19,7 @@ from denslice.search.gpu.layout import (
 )
 from denslice.search.retrieve import QueryVectors, Settings, are_strong, strong_enough
 from denslice.store.segment_writer import LEVELS
-from denslice.vectors import Floats
+from denslice.vectors import Floats, Ints
 
 PLACES = {name: at for at, name in enumerate(QUERY.names or ())}
 
@@ -47,44 +47,44 @@ def plan(query: QueryVectors, settings: Settings, maxima: Floats, docs: int) -> 
     everywhere = query.dense is not None and not paper
     k = min(settings.k, docs)
     hold = min(max(settings.k, settings.candidates), docs) if paper else k
-    above = None if settings.theta == 0 else are_strong(query, settings.theta)  # no weight is below 0
-    strong = query if above is None else QueryVectors(query.keys[above], query.weights[above])
-    largest = _largest(strong, maxima)
-    reach = float(strong.weights.astype(np.float64) @ largest)
+    keys, weights, strong = _strong_first(query, settings.theta)
+    largest = _largest(keys, maxima)
+    wide = weights.astype(np.float64)
+    reach = float(wide[:strong] @ largest[:strong])
     if not docs or (reach == 0 and not everywhere):
         return None
-    spare = LEVELS * (len(strong.keys) + 2)
+    spare = LEVELS * (strong + 2)
     unit = (LARGEST_SCORE - spare) / (reach or 1.0)
     margin = int(np.ceil(reach * unit / LEVELS)) + spare if settings.rerank else 0
-    keys, weights = _known(strong, largest)
-    most, unseen, strongest = hold if paper else 0, 0.0, len(keys)
-    if above is not None and len(strong.keys) < len(query.keys):
-        left_out = QueryVectors(query.keys[~above], query.weights[~above])
-        largest = _largest(left_out, maxima)
-        unseen = float(left_out.weights.astype(np.float64) @ largest)
+    most, unseen = hold if paper else 0, 0.0
+    if strong < len(keys):
+        unseen = float(wide[strong:] @ largest[strong:])
         margin = min(LARGEST_SCORE, margin + int(unseen * unit) + 1)
         most = max(settings.candidates, hold)
-        more_keys, more_weights = _known(left_out, largest)
-        keys, weights = np.append(keys, more_keys), np.append(weights, more_weights)
+    if not largest.all():  # some key that no document has
+        known = largest > 0
+        keys, weights, strong = keys[known], weights[known], int(np.count_nonzero(known[:strong]))
     flags = EXTRA if everywhere else EVERY_CANDIDATE | DENSE_OF_CANDIDATES if paper else 0
     flags |= 0 if settings.rerank else BOUNDS
-    record: tuple[Any, ...] = (unit, reach, unseen, 0.0, 0, len(keys), strongest, k, most, margin, spare, flags)
+    record: tuple[Any, ...] = (unit, reach, unseen, 0.0, 0, len(keys), strong, k, most, margin, spare, flags)
     record += (0, 0, 0, 0, HIGHEST, HIGHEST, 0, 0, hold, 0)
-    return Plan(record, keys, weights, query.dense)
+    return Plan(record, keys.astype(np.uint32), weights, query.dense)
 
 
-def _known(query: QueryVectors, largest: Floats) -> tuple[npt.NDArray[np.uint32], Floats]:
-    """The keys some document has, and their weights."""
-    keys = query.keys.astype(np.uint32)
-    if largest.all():
-        return keys, query.weights
-    known = largest > 0
-    return keys[known], query.weights[known]
+def _strong_first(query: QueryVectors, theta: float) -> tuple[Ints, Floats, int]:
+    """The query's keys and weights, those that stage one takes first, and how many these are."""
+    if theta == 0:  # no weight is below 0
+        return query.keys, query.weights, len(query.keys)
+    above = are_strong(query, theta)
+    order = np.concatenate([np.flatnonzero(above), np.flatnonzero(~above)])
+    return query.keys[order], query.weights[order], int(np.count_nonzero(above))
 
 
-def _largest(query: QueryVectors, maxima: Floats) -> Floats:
-    if len(query.keys) and query.keys[-1] < len(maxima):  # keys rise
-        return maxima[query.keys]
-    known = np.minimum(query.keys, max(0, len(maxima) - 1))
-    found = maxima[known] if len(maxima) else np.zeros(len(query.keys), np.float32)
-    return np.where(query.keys < len(maxima), found, np.float32(0))
+def _largest(keys: Ints, maxima: Floats) -> Floats:
+    """The largest weight of each key, 0 for one that no document has."""
+    known = keys < len(maxima)
+    if known.all():
+        return maxima[keys]
+    found = np.zeros(len(keys), np.float32)
+    found[known] = maxima[keys[known]]
+    return found
