@@ -20,6 +20,7 @@ from denslice.cli import app
 from denslice.errors import IndexFormatError
 from denslice.search.cpu import WIDE
 from denslice.search.gpu import layout, memory
+from denslice.search.gpu.card import RECORD
 from denslice.search.gpu.device import Device, cuda_devices, device_numbers
 from denslice.search.gpu.search import Cards
 from denslice.search.retrieve import Settings
@@ -294,6 +295,7 @@ def _steps(rows: Rows, values: Rows) -> Iterator[tuple[Rows, Rows]]:
 
 def test_structs_have_the_sizes_of_the_kernels() -> None:
     assert (layout.ENTRY.itemsize, layout.TILE.itemsize, layout.QUERY.itemsize) == (8, 104, 104)
+    assert RECORD.size == layout.QUERY.itemsize
     assert WIDE.largest == layout.LARGEST_SCORE
 
 

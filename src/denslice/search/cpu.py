@@ -124,6 +124,15 @@ def _unit_and_margin(reach, lexical_reach, terms, largest, fraction):
 
 
 @compiled
+def reach_of(weights, largest):
+    """What weights can add to a score, where each meets its largest; in their order, as cards sum it."""
+    reach = 0.0
+    for j in range(len(weights)):
+        reach += np.float64(weights[j]) * largest[j]
+    return reach
+
+
+@compiled
 def by_words(parts, keys, weights, wanted, caution, held, sums):
     """Positions that may be among the k best by their words, and scores that their exact ones do not exceed.
 
@@ -132,9 +141,7 @@ def by_words(parts, keys, weights, wanted, caution, held, sums):
     """
     k, most, k_first, most_first = wanted
     found, largest = find(parts, keys)
-    reach = 0.0
-    for j in range(len(keys)):
-        reach += np.float64(weights[j]) * largest[j]
+    reach = reach_of(weights, largest)
     if reach == 0:
         return held[:0], np.zeros(0, np.float32)
     unit, margin = _unit_and_margin(reach, reach, len(keys), NARROW_LARGEST, NARROW_FRACTION)

@@ -7,9 +7,9 @@ rescored. A larger θ leaves light weights out of stage one, and the best `candi
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any
 
@@ -38,11 +38,15 @@ _thread = threading.local()
 
 @dataclass(frozen=True)
 class QueryVectors:
-    """A query's keys (rising), their weights (above 0), and its dense vector times λ, where it has one."""
+    """A query's keys (rising), their weights (above 0), and its dense vector times λ, where it has one.
+
+    `names` are what keys stand for in this query, where the vocabulary does not tell; to explain it with.
+    """
 
     keys: Ints
     weights: Floats
     dense: Floats | None = None
+    names: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -224,7 +228,7 @@ def retrieve(
     k = min(settings.k, segments.docs)
     strong = strong_enough(query, settings.theta)
     found, largest = cpu.find(segments.table, strong.keys)
-    lexical_reach = float(strong.weights.astype(np.float64) @ largest)
+    lexical_reach = float(cpu.reach_of(strong.weights, largest))
     lowest, reach, extra = 0.0, lexical_reach, []
     if has_dense:
         lowest = min(float(scores.min()) for scores in dense if len(scores))
@@ -352,4 +356,4 @@ def _unseen(segments: Parts, query: QueryVectors, strong: QueryVectors) -> float
 
     weak = ~np.isin(query.keys, strong.keys)
     _, largest = cpu.find(segments.table, query.keys[weak])
-    return float(query.weights[weak].astype(np.float64) @ largest)
+    return float(cpu.reach_of(query.weights[weak], largest))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ import numpy.typing as npt
 
 from denslice.search.gpu import layout
 from denslice.search.gpu.device import Device, Handle
-from denslice.search.gpu.layout import BOUNDS, CHUNK, EVERY_CANDIDATE, EXTRA, QUERY, TILE
+from denslice.search.gpu.layout import BOUNDS, CHUNK, DENSE_OF_CANDIDATES, EVERY_CANDIDATE, EXTRA, QUERY, TILE
 from denslice.search.gpu.memory import Held
 from denslice.search.gpu.plan import Plan
 from denslice.vectors import Floats, Ints
@@ -23,6 +25,10 @@ ROOM = 1 << 17  # candidates a query of several may have; one that has more is s
 KEYS = 1 << 10  # a query may have, to begin with
 GRAPHS = 32  # recordings kept
 ROWS_A_THREAD = 16  # of a tile
+CHARACTERS = {"<f8": "d", "<f4": "f", "<u4": "I", "<u8": "Q"}
+RECORD = struct.Struct("<" + "".join(CHARACTERS[QUERY[name].str] for name in QUERY.names or ()))  # of a query
+FIRST_KEY = (QUERY.names or ()).index("first_key")
+TOLD = itemgetter(*((QUERY.names or ()).index(name) for name in ("flags", "candidates", "finalists", "returned")))
 NO_DENSE: Floats = np.zeros(0, dtype=np.float32)
 
 
@@ -94,7 +100,7 @@ class Card:
         space.write([plan])
         space.run(1, plan, allowed, rescoring=False)
         space.wait()
-        record = space.records[0]
+        record = np.frombuffer(space.told, QUERY)[0]
         with self.device.using():
             keys = np.sort(self.device.get(space.candidates[: int(record["candidates"])]))[::-1]
             dense = self.device.get(space.extra) if plan["flags"] & EXTRA else NO_DENSE
@@ -165,25 +171,25 @@ class Space:
         self.inward, self.outward = memory[: cuts["records"].stop], memory[first_back:]
         self.sent = self.device.pinned(cuts["records"].stop, np.uint8)
         self.back = self.device.pinned(ends[-1] - first_back, np.uint8)
-        self.asked = self.sent[cuts["records"]].view(QUERY)
+        self.asked = self.sent[cuts["records"]].data
         self.host_vectors, self.host_weights = (
             self.sent[cuts[name]].view(np.float32) for name in ("vectors", "weights")
         )
         self.host_keys = self.sent[cuts["keys"]].view(np.uint32)
         came = {name: self.back[cut.start - first_back : cut.stop - first_back] for name, cut in cuts.items()}
-        self.records = came["records"].view(QUERY)
+        self.told = came["records"].data
         types = {"positions": np.uint32, "lexical": np.float32, "dense": np.float32}
         self.came: list[Any] = [came[name].view(kind).reshape(n, self.results) for name, kind in types.items()]
 
     def write(self, plans: Sequence[Plan]) -> None:
         """Puts queries where the card will read them."""
         ends = list(accumulate(len(plan.keys) for plan in plans))
-        self.asked[: len(plans)] = [plan.record for plan in plans]
-        self.asked["first_key"][1 : len(plans)] = ends[:-1]
-        np.concatenate([plan.keys for plan in plans], out=self.host_keys[: ends[-1]])
-        np.concatenate([plan.weights for plan in plans], out=self.host_weights[: ends[-1]])
         width = self.card.width
-        for at, plan in enumerate(plans):
+        for at, (plan, end) in enumerate(zip(plans, ends, strict=True)):
+            first = end - len(plan.keys)
+            record = (*plan.record[:FIRST_KEY], first, *plan.record[FIRST_KEY + 1 :])
+            RECORD.pack_into(self.asked, at * RECORD.size, *record)
+            self.host_keys[first:end], self.host_weights[first:end] = plan.keys, plan.weights
             if plan.dense is not None and width:
                 self.host_vectors[at * width : at * width + len(plan.dense)] = plan.dense
 
@@ -250,22 +256,18 @@ class Space:
 
     def answers(self, count: int) -> list[Answer | None]:
         """What came back for so many queries; None where one had more candidates than there was room for."""
-        records = self.records[:count]
-        longest = min(self.results, int(records["returned"].max()))
-        positions = self.came[0][:count, :longest].astype(np.int64)
-        lexical = self.came[1][:count, :longest].copy()
-        has_dense = bool(records["flags"][0] & (EXTRA | layout.DENSE_OF_CANDIDATES))  # they are all alike
-        dense = self.came[2][:count, :longest].copy() if has_dense else lexical[:, :0]
-        names = ("candidates", "finalists", "returned")
         answers: list[Answer | None] = []
-        for at, (candidates, finalists, returned) in enumerate(zip(*(records[n].tolist() for n in names), strict=True)):
+        for at in range(count):
+            flags, candidates, finalists, returned = TOLD(RECORD.unpack_from(self.told, at * RECORD.size))
+            has_dense = bool(flags & (EXTRA | DENSE_OF_CANDIDATES))
             if candidates > self.room:
                 answers.append(None)
             elif finalists > layout.RANKED or returned > self.results:
                 answers.append(self._unordered(at, finalists, has_dense))
             else:
-                ours = slice(returned)
-                answers.append(Answer(positions[at, ours], lexical[at, ours], dense[at, ours]))
+                positions, lexical, dense = (part[at, :returned] for part in self.came)
+                dense = dense.copy() if has_dense else NO_DENSE
+                answers.append(Answer(positions.astype(np.int64), lexical.copy(), dense))
         return answers
 
     def _unordered(self, at: int, count: int, has_dense: bool) -> Answer:
