@@ -23,6 +23,7 @@ from denslice.search.gpu.layout import (
     EXTRA,
     LARGEST_SCORE,
     QUERY,
+    SIEVE,
     TILE,
 )
 
@@ -155,11 +156,15 @@ def arranged(rows: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarr
 # --- a search
 
 
-def begin(grid, queries, keys, weights, table, bins, vocab):
+def begin(grid, queries, keys, weights, table, sieves, bins, vocab):
     keys, weights = keys.view(np.uint32), weights.view(np.float32)
     for q, query in enumerate(records(queries, grid[1])):
         mine = slice(query["first_key"], query["first_key"] + query["keys"])
-        assert not table[q * vocab : (q + 1) * vocab].any()  # the search before cleaned up
+        sieve = sieves[q * SIEVE // 32 : (q + 1) * SIEVE // 32]
+        assert not table[q * vocab : (q + 1) * vocab].any()
+        assert not sieve.any()
+        bits = keys[mine] % SIEVE
+        np.bitwise_or.at(sieve, bits // 32, np.uint32(1) << bits % 32)
         table[q * vocab + keys[mine].astype(np.int64)] = weights[mine]
         bins[q * 2 * BINS : (q + 1) * 2 * BINS] = 0
 
@@ -260,12 +265,13 @@ def cut(grid, queries, candidates, room):
 
 
 def rescore(
-    grid, tiles, queries, keys, vectors, table, extra, candidates, finalists, lexical, dense, bins,
+    grid, tiles, queries, sieves, vectors, table, extra, candidates, finalists, lexical, dense, bins,
     room, tile_rows, places, vocab, width, again,
 ):  # fmt: skip
     vectors = vectors.view(np.float32)
     for q, query in enumerate(records(queries, grid[1])):
         least = unordered(query["least"]) if again else np.float32(0)
+        sieve = sieves[q * SIEVE // 32 : (q + 1) * SIEVE // 32]
         few = query["candidates"] <= layout.FEW or query["most"] > 0
         for key in candidates[q * room :][: min(room, query["candidates"])].tolist():
             row, bound = ~key & 0xFFFFFFFF, bound_of(query, key >> 32)
@@ -274,7 +280,7 @@ def rescore(
             if key < query["cut"] or not chosen:
                 continue
             tile, at = tiles.view(TILE)[row // tile_rows], row % tile_rows
-            words = bound if query["flags"] & BOUNDS else exact_lexical(tile, at, table[q * vocab :][:vocab])
+            words = bound if query["flags"] & BOUNDS else exact_lexical(tile, at, table[q * vocab :][:vocab], sieve)
             meaning = np.float32(0)
             if query["flags"] & DENSE_OF_CANDIDATES:
                 vector = at_address(int(tile["dense"]) + 2 * width * at, width, np.float16).astype(np.float32)
@@ -290,18 +296,20 @@ def rescore(
                 query["least"] = min(query["least"], ordered(total))
 
 
-def exact_lexical(tile: np.void, row: int, table: np.ndarray) -> np.float32:
+def exact_lexical(tile: np.void, row: int, table: np.ndarray, sieve: np.ndarray) -> np.float32:
     start, end = at_address(int(tile["row_starts"]) + 4 * row, 2, np.uint32).tolist()
     keys = at_address(tile["row_keys"], tile["weights"], np.uint32 if tile["wide_keys"] else np.uint16)[start:end]
     weights = at_address(tile["row_weights"], tile["weights"], np.float16)[start:end].astype(np.float64)
+    bits = keys.astype(np.int64) % SIEVE
+    asked = sieve[bits // 32] >> bits.astype(np.uint32) % 32 & 1
     total = 0.0
-    for product in (table[keys].astype(np.float64) * weights).tolist():
+    for product in (table[keys].astype(np.float64) * weights * asked).tolist():
         total += product
     return np.float32(total)
 
 
 def order(
-    grid, tiles, queries, keys, table, finalists, lexical, dense, bins, positions, to_lexical, to_dense,
+    grid, tiles, queries, keys, table, sieves, finalists, lexical, dense, bins, positions, to_lexical, to_dense,
     room, results, tile_rows, vocab,
 ):  # fmt: skip
     keys, positions = keys.view(np.uint32), positions.view(np.uint32)
@@ -309,6 +317,7 @@ def order(
     for q, query in enumerate(records(queries, grid[1])):
         mine = keys[query["first_key"] :][: query["keys"]].astype(np.int64)
         table[q * vocab + mine] = 0
+        sieves[q * SIEVE // 32 + mine % SIEVE // 32] = 0
         if query["finalists"] > layout.RANKED:
             continue
         edge = bin_reaching(bins[q * 2 * BINS + BINS :][:BINS], query["k"])

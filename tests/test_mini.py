@@ -103,9 +103,11 @@ def test_a_word_cut_in_two_at_the_end_of_what_is_read_makes_no_new_word() -> Non
     text = "ab " * (length // 3 - 2) + "unbroken" * 3
     encoder = embedded()
     encoder.encode_docs([text])
-    assert [encoder.token(id) for id in range(2)] == ["ab", "unbroken" * 3]
-    with pytest.raises(InputError, match="no token 2"):
-        encoder.token(2)
+    words = [encoder.token(id) for id in range(4)]
+    assert words[:2] == ["ab", "unbroken" * 3]
+    assert all(word.startswith("+") for word in words[2:])  # "ab ab" and "ab unbroken…"
+    with pytest.raises(InputError, match="no token 4"):
+        encoder.token(4)
 
 
 def test_an_index_that_grew_gives_the_scores_of_one_made_at_once(tmp_path: Path) -> None:
@@ -277,10 +279,9 @@ def test_a_folder_that_is_damaged_is_told_and_leaves_no_document(
 
     export_onnx(trained / "model", tmp_path / "onnx")
     (tmp_path / "onnx" / name).write_text(text)
-    index = Index.create(tmp_path / "my.idx", str(tmp_path / "onnx"))
-    with pytest.raises(InputError, match=r"onnx.*(cannot be loaded|no setting depth)"):
-        index.add([{"id": "1", "text": "the cat sat"}])
-    assert len(index) == 0
+    with pytest.raises(InputError, match=r"onnx cannot be loaded: "):
+        Index.create(tmp_path / "my.idx", str(tmp_path / "onnx")).add([{"id": "1", "text": "the cat sat"}])
+    assert not (tmp_path / "my.idx").exists() or len(Index.open(tmp_path / "my.idx")) == 0
 
 
 def test_a_folder_without_its_tokenizer_is_told(trained: Path, tmp_path: Path) -> None:

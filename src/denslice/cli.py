@@ -115,6 +115,10 @@ def index(
     slicing: Annotated[str | None, typer.Option(help="learned (the default), stride, contiguous or random.")] = None,
     query: Annotated[str | None, typer.Option(help="full (the default) or sliced, as in the paper.")] = None,
     language: Annotated[str | None, typer.Option(help="Whose stems mini and bm25 take. Default: english.")] = None,
+    phrases: Annotated[
+        float | None,
+        typer.Option(help="What two words side by side weigh, beside a word. Default: 0.4 for mini, 0 for bm25."),
+    ] = None,
     vocab: Annotated[int | None, typer.Option(help="Columns of ready vectors.")] = None,
     skip: Annotated[int | None, typer.Option(help="Leading token ids to leave out. Default: 0.")] = None,
     seed: Annotated[int | None, typer.Option(help="For --slicing random. Default: 0.")] = None,
@@ -137,6 +141,7 @@ def index(
         "slicing": slicing,
         "query": query,
         "language": language,
+        "phrases": phrases,
     }
     options |= {"vocab": vocab, "skip": skip, "seed": seed}
     options |= {"filterable": None if filterable is None else filterable.split(",")}

@@ -23,6 +23,7 @@ from denslice.vectors import stacked
 
 READY = ".npz"
 LINES = (".jsonl", ".json", ".tsv")
+OF_WORDS = ("language", "phrases")  # settings of encoders whose tokens are words
 
 Fill = Callable[[Index], int]
 Vectors = tuple[list[str], sp.csr_array]
@@ -133,7 +134,7 @@ def _remove_remains(hidden: Path) -> None:
 def create_index(folder: Path, chosen: Mapping[str, Any]) -> Index:
     """A new, empty index with the chosen settings."""
     settings = {"encoder": "mini", **chosen}
-    options = {"language": settings.pop("language")} if "language" in settings else {}
+    options = {name: settings.pop(name) for name in OF_WORDS if name in settings}
     return Index.create(folder, **settings, options=options)
 
 

@@ -5,8 +5,8 @@ scipy.sparse is loaded when the first vector is made: it takes longer than all e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -34,12 +34,14 @@ class Weights(NamedTuple):
 class Encoded:
     """A batch of encoded texts: lexical weights (n, vocabulary), and a dense vector each where there is one.
 
-    `lengths` are the texts' lengths in tokens, for encoders that normalise by it.
+    `lengths` are the texts' lengths in tokens, for encoders that normalise by it. `names` are what tokens stand for in
+    these texts, where their ids do not tell.
     """
 
     weights: sp.csr_array | Weights
     dense: Floats | None = None  # (n, dimensions) float32
     lengths: Ints | None = None  # (n,)
+    names: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def lexical(self) -> sp.csr_array:

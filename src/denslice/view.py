@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from itertools import chain, islice, pairwise
 from pathlib import Path
@@ -101,14 +102,15 @@ class View:
 
     def explained(self, encoded: Encoded, settings: Settings) -> tuple[QueryVectors, QueryVectors]:
         """One encoded query as it is asked, and as it was before any slicing."""
-        return self.query_vectors(encoded, settings)[0], self.query_vectors(encoded, settings, sliced=False)[0]
+        asked, whole = (self.query_vectors(encoded, settings, sliced)[0] for sliced in (True, False))
+        return asked, replace(whole, names=encoded.names)
 
     def explain_vectors(self, query: QueryVectors, whole: QueryVectors, id: str) -> Explanation:
-        """Why a document scores what it does for a query; `whole` is the query before any slicing."""
+        """Why a document scores what it does for a query; `whole` is the query before any slicing, with its names."""
         place = self.snapshot.find(id)
         if place is None:
             raise InputError(f"no document {id!r} in {self.snapshot.folder}")
-        return explain(*place, query, whole, self.encoder.token)
+        return explain(*place, query, whole, lambda key: whole.names.get(key) or self.encoder.token(key))
 
     def docs(self) -> Iterator[Doc]:
         """Every document that can be found."""

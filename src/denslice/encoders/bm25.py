@@ -1,16 +1,18 @@
 """BM25 as an inner product: a document's weights hold term frequency and length, the query's side holds idf.
 
-So documents that are added later change the idf and no stored weight.
+So documents that are added later change the idf and no stored weight. Two words side by side can count as a phrase:
+a token as words are, in one of BUCKETS that its hash names, so that a vocabulary stays small.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
-from itertools import accumulate, chain
-from typing import TYPE_CHECKING, Any
+from itertools import accumulate, chain, pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -24,18 +26,31 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
 TokenIds = npt.NDArray[np.int32]
+BUCKETS = 1 << 16  # that phrases share
 STOP = -2  # stands for a stop word among token ids; ABSENT is a word the vocabulary has not
+
+
+class Token(NamedTuple):
+    """A word or a phrase of a text: its token id, and its first and last word, counted in the text."""
+
+    id: int
+    first: int
+    last: int
 
 
 @dataclass(frozen=True)
 class Bm25Config:
-    """BM25's settings. `average_length` fixes what is otherwise measured on the collection, in words."""
+    """BM25's settings. `average_length` fixes what is otherwise measured on the collection, in words.
+
+    `phrases` is what two words side by side weigh in a document, where a word as frequent weighs 1; 0 for none.
+    """
 
     language: str = "english"
     stop_words: tuple[str, ...] | None = None
     k1: float = 0.9
     b: float = 0.4
     average_length: float | None = None
+    phrases: float = 0.0
 
     def __post_init__(self) -> None:
         self.analyzer()
@@ -43,6 +58,8 @@ class Bm25Config:
             raise InputError(f"k1 is {self.k1!r}, expected a number of 0 or more")
         if not (_is_number(self.b) and 0 <= self.b <= 1):
             raise InputError(f"b is {self.b!r}, expected a number from 0 to 1")
+        if not (_is_number(self.phrases) and self.phrases >= 0):
+            raise InputError(f"phrases is {self.phrases!r}, expected a number of 0 or more")
         _check_length(self.average_length)
 
     def analyzer(self) -> Analyzer:
@@ -89,6 +106,7 @@ class Bm25:
         # From a word as it stands straight to its id. Ids never change, and in a fixed vocabulary ABSENT stays so;
         # `find` of a Growth is not kept, as a word it lacks now may be placed later.
         self._doc_ids = Remembered(self._doc_id)
+        self._bucket_ids: dict[int, int] = {}
 
     def total_length(self, texts: Iterable[str]) -> int:
         """The number of words in the texts without stop words, from which the average length comes; never grows."""
@@ -98,36 +116,60 @@ class Bm25:
         """Weights tf / (tf + k1 · (1 - b + b · length / average_length)): Lucene's, without idf."""
         ids, rows = _flat([list(map(self._doc_ids.__getitem__, self.analyzer.split(text))) for text in texts])
         lengths = np.bincount(rows[ids != STOP], minlength=len(texts))
-        weights = self._counts(ids, rows, len(texts))
-        norms = np.repeat(self._norms(lengths), np.diff(weights.indptr))  # (nnz,)
-        weights.data = (weights.data / (weights.data + norms)).astype(np.float32)
+        norms = self._norms(lengths)
+        phrases = _flat([self._doc_phrases(text) for text in texts]) if self.config.phrases else None
+        weights = _saturated(self._counts(ids, rows, len(texts)), norms)
+        if phrases is not None:
+            weights += self.config.phrases * _saturated(self._counts(*phrases, len(texts)), norms)
         return Encoded(weights, lengths=lengths)
 
     def encode_queries(self, texts: Sequence[str]) -> Encoded:
         """How often each word of the vocabulary occurs in each query; other words are dropped, and never grow it."""
-        counted = [self._counted(text) for text in texts]
+        names: dict[int, str] = {}
+        counted = [self._counted(text, names) for text in texts]
         starts = np.fromiter(accumulate(map(len, counted), initial=0), np.int32, len(texts) + 1)
         columns = np.fromiter((id for row in counted for id, _ in row), np.int32, starts[-1])
         counts = np.fromiter((count for row in counted for _, count in row), np.float32, starts[-1])
-        return Encoded(Weights(counts, columns, starts, (len(texts), len(self.words))))
+        return Encoded(Weights(counts, columns, starts, (len(texts), len(self.words))), names=names)
 
-    def _counted(self, text: str) -> list[tuple[int, int]]:
-        """The known words of a text in order, and how often each occurs."""
-        counts = Counter(map(self.words.find, self.analyzer.words(text)))
+    def _counted(self, text: str, names: dict[int, str]) -> list[tuple[int, int]]:
+        """The known words and phrases of a text in order, and how often each occurs; `names` learns its phrases."""
+        words = self.analyzer.words(text)
+        counts = Counter(map(self.words.find, words))
+        if self.config.phrases:
+            found = {pair: self.words.find(_bucket_name(_bucket(pair))) for pair in pairwise(words)}
+            counts.update(map(found.__getitem__, pairwise(words)))
+            names |= {id: " ".join(pair) for pair, id in found.items()}
         return sorted(pair for pair in counts.items() if pair[0] > ABSENT)
+
+    def _doc_phrases(self, text: str) -> list[int]:
+        """The token id of every two words of a document side by side, placed if it is new."""
+        ids = []
+        for bucket in map(_bucket, pairwise(self.analyzer.words(text))):
+            id = self._bucket_ids.get(bucket)
+            if id is None:
+                id = self._bucket_ids[bucket] = self._place(_bucket_name(bucket))
+            ids.append(id)
+        return ids
 
     def token(self, id: int) -> str:
         """The word (stem) that has this token id."""
         return self.words.word(id)
 
-    def doc_id(self, word: str) -> int:
-        """The token id of a document's word as it stands, placed if it is new; below 0 if it counts for nothing."""
-        return self._doc_ids[word]
+    def doc_tokens(self, words: Sequence[str]) -> Iterator[Token]:
+        """The tokens of a document's words as they stand, placed if they are new."""
+        return self._tokens(words, self._place)
 
-    def query_id(self, word: str) -> int:
-        """The token id of a query's word as it stands; below 0 if it counts for nothing."""
-        stem = self.analyzer.stem(word)
-        return STOP if stem is None else self.words.find(stem)
+    def query_tokens(self, words: Sequence[str]) -> Iterator[Token]:
+        """The tokens of a query's words as they stand; ABSENT where the vocabulary has none."""
+        return self._tokens(words, self.words.find)
+
+    def _tokens(self, words: Sequence[str], id_of: Callable[[str], int]) -> Iterator[Token]:
+        stems = [(stem, at) for at, stem in enumerate(self.analyzer.stems(words)) if stem is not None]
+        yield from (Token(id_of(stem), at, at) for stem, at in stems)
+        if self.config.phrases:
+            for (one, first), (other, last) in pairwise(stems):
+                yield Token(id_of(_bucket_name(_bucket((one, other)))), first, last)
 
     def _doc_id(self, word: str) -> int:
         stem = self.analyzer.stem(word)
@@ -149,6 +191,22 @@ class Bm25:
 def idf(df: npt.NDArray[Any], docs: int) -> Floats:
     """Lucene's ln(1 + (docs - df + 0.5) / (df + 0.5)) of each document frequency, float32."""
     return np.log1p((docs - df + 0.5) / (df + 0.5)).astype(np.float32)
+
+
+def _bucket(pair: tuple[str, str]) -> int:
+    return crc32(" ".join(pair).encode("utf-8", errors="surrogatepass")) % BUCKETS
+
+
+def _bucket_name(bucket: int) -> str:
+    """What a bucket is called in a vocabulary, where no word has such a name."""
+    return f"+{bucket:x}"
+
+
+def _saturated(counts: sp.csr_array, norms: npt.NDArray[np.floating]) -> sp.csr_array:
+    """Counts tf as tf / (tf + norm of their row)."""
+    spread = np.repeat(norms, np.diff(counts.indptr))  # (nnz,)
+    counts.data = (counts.data / (counts.data + spread)).astype(np.float32)
+    return counts
 
 
 def _flat(ids: list[list[int]]) -> tuple[TokenIds, TokenIds]:

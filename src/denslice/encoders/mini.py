@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from denslice.encoders.bm25 import Bm25, Bm25Config
+from denslice.encoders.bm25 import Bm25, Bm25Config, Token
 from denslice.encoders.model_config import CONFIG, ModelConfig
 from denslice.encoders.text import well_formed
 from denslice.encoders.word_pieces import DOCS, QUERIES, Standing, occurrences, pooled, standing
@@ -47,7 +47,8 @@ class Mini:
     """Encodes texts with a model folder, over a vocabulary of stemmed words that grows with the documents.
 
     A document's weight of a word is BM25's times the word's importance there, a query's its count times its importance;
-    idf is left to whoever searches. Words behind the model's last piece keep BM25's weight.
+    idf is left to whoever searches. A phrase's importance is that of its words; what stands behind the model's last
+    piece keeps BM25's weight.
     """
 
     reads = "text"
@@ -66,26 +67,27 @@ class Mini:
     def encode_docs(self, texts: Sequence[str]) -> Encoded:
         """BM25's weights times each word's importance, and dense vectors."""
         plain = self._bm25.encode_docs(texts)
-        lexical, dense = self._weighed(plain.lexical, texts, DOCS, self._bm25.doc_id)
+        lexical, dense = self._weighed(plain.lexical, texts, DOCS, self._bm25.doc_tokens)
         return Encoded(lexical, dense, plain.lengths)
 
     def encode_queries(self, texts: Sequence[str]) -> Encoded:
         """How often each known word occurs times its importance, and dense vectors."""
         plain = self._bm25.encode_queries(texts)
-        return Encoded(*self._weighed(plain.lexical, texts, QUERIES, self._bm25.query_id))
+        lexical, dense = self._weighed(plain.lexical, texts, QUERIES, self._bm25.query_tokens)
+        return Encoded(lexical, dense, names=plain.names)
 
     def token(self, id: int) -> str:
         """The word (stem) that has this token id."""
         return self._bm25.token(id)
 
     def _weighed(
-        self, weights: sp.csr_array, texts: Sequence[str], side: int, id_of: Callable[[str], int]
+        self, weights: sp.csr_array, texts: Sequence[str], side: int, tokens: Callable[[Sequence[str]], Iterator[Token]]
     ) -> tuple[sp.csr_array, Floats]:
         read = list(self._model.read(texts, self._model.lengths[side], self._bm25.analyzer.spans))
         dense = np.array([one.dense for one in read], dtype=np.float32).reshape(len(texts), -1)
         if not weights.nnz:
             return weights, dense
-        where = occurrences(weights, [_standing(one, id_of) for one in read])
+        where = occurrences(weights, [_standing(one, tokens) for one in read])
         importance = pooled(where, [one.importance[:, side] for one in read], weights.nnz)
         return csr((weights.data * importance, weights.indices, weights.indptr), weights.shape), dense
 
@@ -97,7 +99,7 @@ class Model:
         import onnxruntime
         from tokenizers import Tokenizer
 
-        self.config = ModelConfig.from_json(json.loads((folder / CONFIG).read_text(encoding="utf-8")))
+        self.config = _config(folder)
         self.lengths = (self.config.max_length, self.config.query_length)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1  # texts side by side use all cores better
@@ -130,9 +132,10 @@ class Model:
 def mini_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """What an index remembers: BM25's settings, the model's folder unless it is the package's, and a fingerprint."""
     folder = _folder(name)
-    settings = Bm25Config.from_json(dict(options)).to_json()
+    fingerprint = _fingerprint(folder)
+    settings = Bm25Config.from_json({"phrases": _config(folder).phrases, **options}).to_json()
     place = {} if name == NAME else {"model": str(folder.resolve())}
-    return {**settings, **place, "fingerprint": _fingerprint(folder)}
+    return {**settings, **place, "fingerprint": fingerprint}
 
 
 def load_mini(options: Mapping[str, Any], words: Words, average_length: float | None) -> Mini:
@@ -153,13 +156,20 @@ def _folder(name: str) -> Path:
     return Path(str(files("denslice"))) / "mini" if name == NAME else Path(name)
 
 
+def _config(folder: Path) -> ModelConfig:
+    try:
+        return ModelConfig.from_json(json.loads((folder / CONFIG).read_text(encoding="utf-8")))
+    except (InputError, ValueError, OSError) as error:
+        raise InputError(f"the model folder {folder} cannot be loaded: {CONFIG}: {error}") from error
+
+
 @cache
 def _loaded(folder: Path) -> Model:
     """The model; InputError where its files are not what they should be."""
     try:
         return Model(folder)
-    except InputError as error:
-        raise InputError(f"{folder / CONFIG}: {error}") from None
+    except InputError:
+        raise
     except Exception as error:
         reason = str(error).partition("\n")[0]
         raise InputError(f"the model folder {folder} cannot be loaded: {reason}") from error
@@ -175,6 +185,7 @@ def _fingerprint(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _standing(read: Read, id_of: Callable[[str], int]) -> Standing:
-    ids = [id_of(word) for word, _, _ in read.spans]
-    return standing(ids, [(start, end) for _, start, end in read.spans], read.offsets)
+def _standing(read: Read, tokens: Callable[[Sequence[str]], Iterator[Token]]) -> Standing:
+    found = list(tokens([word for word, _, _ in read.spans]))
+    places = [(read.spans[token.first][1], read.spans[token.last][2]) for token in found]
+    return standing([token.id for token in found], places, read.offsets)

@@ -6,7 +6,7 @@ The same words as bm25s makes by default, and pairs of characters where a script
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
@@ -68,8 +68,11 @@ class Analyzer:
 
     def words(self, text: str) -> list[str]:
         """The text's words in order, stemmed, without stop words."""
-        stems = map(self._stems.__getitem__, self.split(text))
-        return [stem for stem in stems if stem is not None]
+        return [stem for stem in self.stems(self.split(text)) if stem is not None]
+
+    def stems(self, words: Iterable[str]) -> Iterator[str | None]:
+        """The stem of each word that `split` gave, None for a stop word."""
+        return map(self._stems.__getitem__, words)
 
     def split(self, text: str) -> list[str]:
         """The text's words in order as they stand, in lower case, stop words among them."""

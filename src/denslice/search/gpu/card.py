@@ -149,6 +149,7 @@ class Space:
         n, device = queries, card.device
         self._make_exchange(n)
         self.table = device.zeros(n * card.vocab, np.float32)
+        self.sieves = device.zeros(n * layout.SIEVE // 32, np.uint32)
         self.bins = device.empty(n * 2 * layout.BINS, np.uint32)
         self.scores = device.empty(n * card.places, np.uint32)
         self.extra = device.empty(n * card.places if card.width else 0, np.float32)
@@ -222,7 +223,7 @@ class Space:
         tiles, rows, places = card.tile_table, card.tile_rows, card.places
         vectors, keys, weights, queries, *to = self.on_card.values()
         device.copy_in(self.inward, self.sent)
-        launch("begin", (4, n), 256, (queries, keys, weights, self.table, self.bins, card.vocab), 0)
+        launch("begin", (4, n), 256, (queries, keys, weights, self.table, self.sieves, self.bins, card.vocab), 0)
         if flags & EXTRA:
             self._launch_dense(n)
         given: tuple[Any, ...] = (tiles, queries, keys, weights, self.extra, allowed)
@@ -236,10 +237,10 @@ class Space:
         for again in (0, 1) if rescoring else ():
             if again and (cut or flags & (EVERY_CANDIDATE | BOUNDS)):  # all were scored at once
                 continue
-            given = (tiles, queries, keys, vectors, self.table, self.extra, self.candidates, self.finalists)
+            given = (tiles, queries, self.sieves, vectors, self.table, self.extra, self.candidates, self.finalists)
             given += (self.lexical, self.dense, self.bins, self.room, rows, places, card.vocab, card.width, again)
-            launch("rescore", (max(16, 8 * device.processors // n), n), 256, given, 0)
-        given = (tiles, queries, keys, self.table, self.finalists, self.lexical, self.dense, self.bins)
+            launch("rescore", (max(16, 4 * device.processors // n), n), 256, given, 0)
+        given = (tiles, queries, keys, self.table, self.sieves, self.finalists, self.lexical, self.dense, self.bins)
         given += (*to, self.room, self.results, rows, card.vocab)
         launch("order", (max(2, device.processors // (2 * n)), n), 1024, given, 0)
         device.copy_back(self.back, self.outward)

@@ -15,7 +15,7 @@ from denslice.search.gpu import layout
 from denslice.store.files import Array
 
 PIECE = 1 << 26  # bytes copied to the card at a time, through memory of the host that the card can reach
-NUMBERS = ("SECTIONS", "CHUNK", "BINS", "UNITS", "KEYS_EACH", "AHEAD", "FEW", "NEAR", "RANKED")  # of layout
+NUMBERS = ("SECTIONS", "CHUNK", "BINS", "UNITS", "SIEVE", "KEYS_EACH", "AHEAD", "FEW", "NEAR", "RANKED")  # of layout
 KERNELS = [
     "measure",
     "arrange",

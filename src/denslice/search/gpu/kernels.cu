@@ -12,7 +12,6 @@ typedef unsigned long long u64;
 #define ALL 0xffffffffu
 #define LEVELS 255.0
 #define LARGEST_SCORE 2147483647u
-#define SIEVE 32768  // bits: a row's key that is not in it is not in the query
 
 #define EVERY_CANDIDATE 1u  // flags of a query: all candidates are scored exactly, and
 #define DENSE_OF_CANDIDATES 2u // their dense scores are computed then
@@ -233,14 +232,17 @@ extern "C" __global__ void arrange(const u32 *order, const u32 *list_starts, con
 
 // --- a search begins
 
-// Spreads the queries' weights over a table of the vocabulary, and clears counts.
-extern "C" __global__ void begin(const Query *queries, const u32 *keys, const float *weights, float *table, u32 *bins,
-                                 u32 vocab) {
+// Spreads the queries' weights over a table of the vocabulary, sets the bits of their keys, and clears counts.
+extern "C" __global__ void begin(const Query *queries, const u32 *keys, const float *weights, float *table, u32 *sieves,
+                                 u32 *bins, u32 vocab) {
     u32 q = blockIdx.y, at = blockIdx.x * blockDim.x + threadIdx.x, step = gridDim.x * blockDim.x;
     const Query &query = queries[q];
     for (u32 i = at; i < 2 * BINS; i += step) bins[q * 2 * BINS + i] = 0;
-    for (u32 i = at; i < query.keys; i += step)
-        table[(u64)q * vocab + keys[query.first_key + i]] = weights[query.first_key + i];
+    for (u32 i = at; i < query.keys; i += step) {
+        u32 key = keys[query.first_key + i], bit = key & (SIEVE - 1);
+        table[(u64)q * vocab + key] = weights[query.first_key + i];
+        atomicOr(sieves + q * (SIEVE / 32) + (bit >> 5), 1u << (bit & 31));
+    }
 }
 
 // --- dense scores of every document
@@ -618,23 +620,19 @@ __device__ __forceinline__ u32 scaled(const Query &query, float score) { // rise
 
 // Exact scores. The first time, of the k with the highest bounds, or some more; then of the others whose bound
 // reaches the least of these.
-extern "C" __global__ void __launch_bounds__(256) rescore(const Tile *tiles, Query *queries, const u32 *keys,
+extern "C" __global__ void __launch_bounds__(256) rescore(const Tile *tiles, Query *queries, const uint4 *sieves,
                                    const float *vectors, const float *table, const float *extra, const u64 *candidates,
                                    u64 *finalists, float *lexical, float *dense, u32 *bins, u32 room, u32 tile_rows,
                                    u32 card_rows, u32 vocab, u32 width, u32 again) {
-    __shared__ u32 sieve[SIEVE / 32], held[256], count, base;
+    __shared__ uint4 sieve[SIEVE / 128];
+    __shared__ u32 held[256], count, base;
     u32 q = blockIdx.y, lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     Query &query = queries[q];
     u32 all = min(query.candidates, room), each = (all + gridDim.x - 1) / gridDim.x, begin = blockIdx.x * each;
     u32 end = min(all, begin + each);
     const bool at_once = all <= FEW || query.most || query.flags & (EVERY_CANDIDATE | BOUNDS);
     if (begin >= end || (again && at_once)) return;
-    for (u32 i = threadIdx.x; i < SIEVE / 32; i += blockDim.x) sieve[i] = 0;
-    __syncthreads();
-    for (u32 i = threadIdx.x; i < query.keys; i += blockDim.x) {
-        u32 bit = keys[query.first_key + i] & (SIEVE - 1);
-        atomicOr(sieve + (bit >> 5), 1u << (bit & 31));
-    }
+    for (u32 i = threadIdx.x; i < SIEVE / 128; i += blockDim.x) sieve[i] = sieves[q * (SIEVE / 128) + i];
     float least = 0;
     if (again) {
         least = unordered(query.least);
@@ -658,7 +656,7 @@ extern "C" __global__ void __launch_bounds__(256) rescore(const Tile *tiles, Que
             const Tile &tile = tiles[row / tile_rows];
             float words, meaning = 0;
             if (query.flags & BOUNDS) words = bound_of(query, (u32)(key >> 32));
-            else words = exact_lexical(tile, row % tile_rows, sieve, table + (u64)q * vocab, vocab);
+            else words = exact_lexical(tile, row % tile_rows, (const u32 *)sieve, table + (u64)q * vocab, vocab);
             if (query.flags & DENSE_OF_CANDIDATES)
                 meaning = exact_dense(tile, row % tile_rows, vectors + q * width, width);
             else if (query.flags & EXTRA) meaning = extra[(u64)q * card_rows + row];
@@ -677,8 +675,8 @@ extern "C" __global__ void __launch_bounds__(256) rescore(const Tile *tiles, Que
 }
 
 // Each finalist's place in the ranking: how many come before it. Equal scores come by position here, and those equal
-// to the k-th come along, so that the host can order them by id. Cleans the table for the next search.
-extern "C" __global__ void __launch_bounds__(1024) order(const Tile *tiles, Query *queries, const u32 *keys, float *table, const u64 *finalists,
+// to the k-th come along, so that the host can order them by id. Cleans table and sieve for the next search.
+extern "C" __global__ void __launch_bounds__(1024) order(const Tile *tiles, Query *queries, const u32 *keys, float *table, u32 *sieves, const u64 *finalists,
                                  const float *lexical, const float *dense, const u32 *bins, u32 *to_positions,
                                  float *to_lexical, float *to_dense, u32 room, u32 results, u32 tile_rows, u32 vocab) {
     __shared__ u32 totals[32], found[2], passing;
@@ -687,7 +685,11 @@ extern "C" __global__ void __launch_bounds__(1024) order(const Tile *tiles, Quer
     Query &query = queries[q];
     const u64 *mine = finalists + (u64)q * room;
     if (blockIdx.x == 0)
-        for (u32 i = threadIdx.x; i < query.keys; i += blockDim.x) table[(u64)q * vocab + keys[query.first_key + i]] = 0;
+        for (u32 i = threadIdx.x; i < query.keys; i += blockDim.x) {
+            u32 key = keys[query.first_key + i];
+            table[(u64)q * vocab + key] = 0;
+            sieves[q * (SIEVE / 32) + (key & (SIEVE - 1)) / 32] = 0;
+        }
     u32 count = query.finalists;
     if (count > RANKED) return;
     u32 edge = bin_reaching(bins + q * 2 * BINS + BINS, query.k, totals, found);

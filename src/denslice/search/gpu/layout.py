@@ -20,6 +20,7 @@ SECTIONS = 8  # of a block, at most
 CHUNK = 128  # documents whose largest score is kept: what a warp looks at together
 BINS = 1 << 11  # of scores: 64 for each power of two
 UNITS = 1 << 10  # pieces of posting lists the warps of a tile have before them, 16 bytes of shared memory each
+SIEVE = 1 << 15  # bits for a query's keys: a row's key whose bit is not set is not in the query
 KEYS_EACH = 2  # keys a thread looks up at once
 AHEAD = 2  # units a warp loads before it adds the first
 FEW = 1 << 12  # candidates that are all scored exactly at once; of more, the best first
