@@ -575,11 +575,13 @@ __device__ float exact_lexical(const Tile &tile, u32 row, const u32 *sieve, cons
     u32 end = (u32)min((u64)tile.row_starts[row + 1], tile.weights);
     double total = 0; // in the order of keys, as on the CPU
     u32 next[EACH];
+    u16 weights[EACH]; // also those that are not asked for: to wait for the keys first takes longer
     auto fetch = [&](u32 from) {
 #pragma unroll
         for (int i = 0; i < EACH; i++) {
             u32 at = from + i * 32 + lane;
             next[i] = ALL;
+            weights[i] = at < end ? tile.row_weights[at] : 0;
             if (at < end) next[i] = tile.wide_keys ? ((const u32 *)tile.row_keys)[at] : ((const u16 *)tile.row_keys)[at];
         }
     };
@@ -591,7 +593,7 @@ __device__ float exact_lexical(const Tile &tile, u32 row, const u32 *sieve, cons
             u32 bit = next[i] & (SIEVE - 1);
             products[i] = 0;
             if (next[i] < vocab && sieve[bit >> 5] >> (bit & 31) & 1)
-                products[i] = (double)table[next[i]] * (double)half_bits(tile.row_weights[from + i * 32 + lane]);
+                products[i] = (double)table[next[i]] * (double)half_bits(weights[i]);
         }
         fetch(from + 32 * EACH); // while the sum is made
 #pragma unroll
