@@ -3,6 +3,9 @@
 import json
 import os
 import re
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ import Stemmer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from denslice.encoders import bm25 as bm25_module
 from denslice.encoders import text as text_module
 from denslice.encoders.bm25 import Bm25, Bm25Config, idf
 from denslice.encoders.text import Analyzer
@@ -32,6 +36,7 @@ TEXTS = [
     "to be or not to be",
     "Mice and men: the best-laid plans of mice",
 ]
+SOME = ["aa", "bb", "cc", "dd", "the"]
 QUERIES = ["cats chasing mice", "cat cat dog", "Crème of the wing", "running", "to be unknownword cat"]
 
 
@@ -199,6 +204,52 @@ def test_documents_added_in_batches_weigh_as_they_do_at_once() -> None:
         assert row.tolist() == expected[number, : len(row)].tolist()
 
 
+def test_two_words_side_by_side_weigh_as_a_phrase() -> None:
+    encoder = growing(replace(PLAIN, phrases=0.5))
+    encoded = encoder.encode_docs(["heat the transfer heat transfer", "transfer"])  # stop words stand between no words
+    norm = 0.9 * (0.6 + 0.4 * 4 / 2)
+    word, pair, other = 2 / (2 + norm), 0.5 * 2 / (2 + norm), 0.5 * 1 / (1 + norm)
+    np.testing.assert_allclose(encoded.lexical.toarray()[0], [word, word, pair, other], rtol=1e-6)
+    assert encoded.lengths.tolist() == [4, 1]
+    assert encoded.lexical.toarray()[1, 2:].tolist() == [0, 0]
+    asked = encoder.encode_queries(["the heat transfer heat", "transfer of heat", "cold transfer"])
+    assert asked.lexical.toarray().tolist() == [[2, 1, 1, 1], [1, 1, 0, 0], [0, 1, 0, 0]]
+    assert asked.names == {2: "heat transfer", 3: "transfer heat"}
+
+
+@given(st.lists(st.lists(st.sampled_from(SOME), max_size=9).map(" ".join), min_size=1, max_size=6))
+def test_phrases_are_those_of_a_plain_count(texts: list[str]) -> None:
+    encoder = growing(replace(PLAIN, phrases=0.3))
+    weights = encoder.encode_docs(texts).lexical
+    plain = growing().encode_docs(texts).lexical
+    for number, text in enumerate(texts):
+        words = [word for word in text.split() if word != "the"]
+        pairs = Counter(pairwise(words))
+        norm = 0.9 * (0.6 + 0.4 * len(words) / 2)
+        expected = sorted([*plain[[number]].data, *(0.3 * count / (count + norm) for count in pairs.values())])
+        np.testing.assert_allclose(sorted(weights[[number]].data), expected, rtol=1e-5)
+
+
+def test_phrases_in_one_bucket_are_one_token_and_a_vocabulary_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bm25_module, "BUCKETS", 4)
+    encoder = growing(replace(PLAIN, phrases=1.0))
+    encoder.encode_docs([" ".join(f"w{number}x{other}" for other in range(50)) for number in range(20)])
+    assert len(encoder.words) == 1000 + 4
+
+
+def test_documents_with_phrases_weigh_the_same_in_batches_and_at_once() -> None:
+    config = Bm25Config(phrases=0.4)
+    whole, parts = growing(config, 5.0), growing(config, 5.0)
+    expected = whole.encode_docs(TEXTS).lexical
+    for number, text in enumerate(TEXTS):
+        row = parts.encode_docs([text]).lexical
+        found = {parts.token(id): weight for id, weight in zip(row.indices, row.data, strict=True)}
+        assert found == {
+            whole.token(id): weight
+            for id, weight in zip(expected[[number]].indices, expected[[number]].data, strict=True)
+        }
+
+
 def test_the_average_length_of_the_settings_goes_before_the_measured_one() -> None:
     assert growing(Bm25Config(average_length=7.0), 5.0).average_length == 7.0
     assert growing(Bm25Config(), 5.0).average_length == 5.0
@@ -236,6 +287,8 @@ def test_a_setting_that_does_not_exist_is_an_error() -> None:
         {"k1": "0.9"},
         {"b": 1.1},
         {"b": True},
+        {"phrases": -1},
+        {"phrases": None},
         {"average_length": 0},
         {"average_length": "long"},
         {"language": "klingon"},

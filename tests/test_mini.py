@@ -66,6 +66,38 @@ def test_an_explanation_adds_up_to_the_score(tmp_path: Path) -> None:
     assert why.dense != 0
 
 
+def test_a_phrase_is_found_and_named_in_the_explanation(tmp_path: Path) -> None:
+    index = Index.create(tmp_path / "my.idx")
+    index.add([{"id": "pair", "text": "a tale of heat transfer"}, {"id": "apart", "text": "transfer a tale of heat"}])
+    found = open_index(tmp_path / "my.idx").search("heat transfer", mode="lexical")
+    assert found.ids == ("pair", "apart")
+    for id, score in zip(found.ids, found.scores, strict=True):
+        why = index.explain("heat transfer", id, mode="lexical")
+        assert sum(term.contribution for term in why.terms) == pytest.approx(score, abs=1e-5)
+        assert ("heat transfer" in {term.token for term in why.terms}) == (id == "pair")
+
+
+def test_a_phrase_is_as_important_as_its_words() -> None:
+    plain, weighed = Bm25(Bm25Config(phrases=0.4), Growth(Vocabulary()), 5.0), embedded(5.0)
+    text = "a tale of heat transfer in pipes"
+    before, after = (encoder.encode_docs([text]).lexical for encoder in (plain, weighed))
+    assert before.indices.tolist() == after.indices.tolist()
+    importance = dict(zip((plain.token(id) for id in before.indices), after.data / before.data, strict=True))
+    read = next(weighed._model.read([text], 256, Analyzer().spans))
+    places = {word: (start, end) for word, start, end in read.spans}
+    first, last = places["heat"][0], places["transfer"][1]
+    pair = [at for at, (start, end) in enumerate(read.offsets) if first <= start < end <= last]
+    named = {name: id for id, name in plain.encode_queries([text]).names.items()}
+    assert importance[plain.token(named["heat transfer"])] == pytest.approx(read.importance[pair, 0].mean(), rel=1e-4)
+
+
+def test_an_index_made_without_phrases_stays_without(tmp_path: Path) -> None:
+    Index.create(tmp_path / "my.idx", options={"phrases": 0}).add(CARS)
+    index = open_index(tmp_path / "my.idx")
+    assert index.info()["encoder_options"]["phrases"] == 0
+    assert index.info()["vocabulary"] == len({word for doc in CARS for word in Analyzer().words(doc["text"])})
+
+
 def test_a_text_is_encoded_the_same_whatever_stands_beside_it() -> None:
     texts = [doc["text"] for doc in CARS] + ["short", "much longer " * 100]
     together = embedded().encode_docs(texts)

@@ -139,7 +139,7 @@ class Bm25:
         if self.config.phrases:
             found = {pair: self.words.find(_bucket_name(_bucket(pair))) for pair in pairwise(words)}
             counts.update(map(found.__getitem__, pairwise(words)))
-            names |= {id: " ".join(pair) for pair, id in found.items()}
+            names |= {id: " ".join(pair) for pair, id in found.items() if id != ABSENT}
         return sorted(pair for pair in counts.items() if pair[0] > ABSENT)
 
     def _doc_phrases(self, text: str) -> list[int]:
