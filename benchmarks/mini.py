@@ -3,7 +3,8 @@
     PYTHONPATH=src python benchmarks/mini.py data COLLECTIONS DATA      # folders to train and to measure on
     PYTHONPATH=src python benchmarks/mini.py vary DATA                  # more kinds of pairs from them
     PYTHONPATH=src python benchmarks/mini.py try DATA BACKBONE OUT --configs broad wide loose
-    PYTHONPATH=src python benchmarks/mini.py mix BACKBONE MODEL OUT/broad=0.5 OUT/wide=0.5
+    PYTHONPATH=src python benchmarks/mini.py mix BACKBONE MODEL OUT/gentle=0.5 OUT/bold=0.15 OUT/together=0.425 \\
+        OUT/broader=0.425 --head OUT/gentle=1 OUT/bold=0.3
     denslice export MODEL --to src/denslice/mini --texts DATA/…/corpus.jsonl
 
 `try` trains each config in a process of its own, all at once, then measures the untrained model, every trained one
@@ -44,6 +45,7 @@ HELD_OUT = {"scifact": 0.25, "squad-train-sent": 0.1}  # share of training queri
 PIECE = 15_000_000  # bytes in a file
 GROUP = 5  # sentences of SQuAD put together as a passage
 Rows = list[dict[str, Any]]
+Shares = dict[str, float]  # of a run's folder
 Change = Callable[[dict[str, Any]], dict[str, Any]]
 
 
@@ -326,21 +328,24 @@ def unpacked(folder: Path) -> dict[str, Any]:
         return dict(arrays)
 
 
-def mix(backbone: Path, out: Path, shares: dict[str, str], lam: float) -> None:
-    """The untrained model plus a share of what each run changed. All runs began with the same head."""
+def mix(backbone: Path, out: Path, body: Shares, head: Shares, search: dict[str, float]) -> None:
+    """The untrained model plus a share of what each run changed; runs that give to the head began with the same one."""
     import torch
 
     from denslice.encoders.model import BiEncoder
     from denslice.encoders.model_config import ModelConfig
 
-    settings = json.loads((Path(next(iter(shares))) / "model.json").read_text())
-    model = BiEncoder.load(backbone, ModelConfig.from_json({**settings, "lam": lam}))
-    runs = [(unpacked(Path(folder)), float(share)) for folder, share in shares.items()]
+    settings = json.loads((Path(next(iter(head))) / "model.json").read_text())
+    model = BiEncoder.load(backbone, ModelConfig.from_json({**settings, **search}))
+    runs = {folder: unpacked(Path(folder)) for folder in {**body, **head}}
     held = {name: value for name, value in model.state_dict().items() if value.is_floating_point()}
     for name in held:
-        if f"{name}:start" in runs[0][0]:
-            held[name] = torch.from_numpy(runs[0][0][f"{name}:start"])
-        changes = [share * arrays[f"{name}:change"] * arrays[f"{name}:scale"] for arrays, share in runs]
+        shares = head if name.startswith("token_head.") else body
+        if f"{name}:start" in runs[next(iter(shares))]:
+            held[name] = torch.from_numpy(runs[next(iter(shares))][f"{name}:start"])
+        changes = [
+            share * runs[folder][f"{name}:change"] * runs[folder][f"{name}:scale"] for folder, share in shares.items()
+        ]
         held[name] = held[name] + torch.from_numpy(np.sum(changes, axis=0, dtype=np.float32))
     model.load_state_dict(held, strict=False)
     model.save(out)
@@ -430,14 +435,20 @@ def main() -> None:
     mixing.add_argument("backbone", type=Path)
     mixing.add_argument("out", type=Path)
     mixing.add_argument("shares", nargs="+", metavar="PACK=SHARE")
+    mixing.add_argument("--head", nargs="+", metavar="PACK=SHARE", help="where the head is to come from other runs")
     mixing.add_argument("--lam", type=float, default=40.0)
+    mixing.add_argument("--phrases", type=float, default=0.3)
     given = parser.parse_args()
     if given.command == "data":
         make_data(given.collections, given.out)
     elif given.command == "vary":
         vary(given.data)
     elif given.command == "mix":
-        mix(given.backbone, given.out, dict(share.split("=") for share in given.shares), given.lam)
+        body, head = (
+            {k: float(v) for k, v in (one.split("=") for one in some)}
+            for some in (given.shares, given.head or given.shares)
+        )
+        mix(given.backbone, given.out, body, head, {"lam": given.lam, "phrases": given.phrases})
     else:
         try_configs(given.data, given.backbone, given.out, given.configs, given.budget)
 

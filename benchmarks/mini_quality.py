@@ -37,7 +37,8 @@ def main() -> None:
     for name in given.collections:
         collection, _, split = name.partition(":")
         for slices in given.slices:
-            ways = measured(given.folder / collection, split or "test", given.encoder, slices, given.lam)
+            options = {} if given.phrases is None else {"phrases": given.phrases}
+            ways = measured(given.folder / collection, split or "test", given.encoder, slices, options, given.lam)
             found.setdefault(name, {})[str(slices)] = ways
             told = "  ".join(f"{way} {value:.4f}" for way, value in ways.items())
             print(f"{name:28} {slices:5}  {told}", flush=True)
@@ -48,13 +49,15 @@ def main() -> None:
     print(f"\nFrom {place}, commit {journal.commit()}.")
 
 
-def measured(folder: Path, split: str, encoder: str, slices: int, lams: Sequence[float]) -> dict[str, float]:
+def measured(
+    folder: Path, split: str, encoder: str, slices: int, options: dict[str, Any], lams: Sequence[float]
+) -> dict[str, float]:
     """nDCG@10 in each mode, and of both together with other λ."""
     qrels = read_qrels(folder / "qrels" / f"{split}.tsv")
     queries = [query for query in read_queries(folder) if query.id in qrels]
     judged = {query.id: qrels[query.id] for query in queries}
     with TemporaryDirectory(prefix="denslice-quality-") as temporary:
-        index = Index.create(Path(temporary, "it.idx"), encoder, slices=slices)
+        index = Index.create(Path(temporary, "it.idx"), encoder, slices=slices, options=options)
         began = time.perf_counter()
         docs = index.add(read_docs([folder]))
         ways: dict[str, dict[str, Any]] = {"hybrid": {}, "lexical": {"mode": "lexical"}, "dense": {"mode": "dense"}}
@@ -97,6 +100,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("collections", nargs="+", metavar="NAME:SPLIT")
     parser.add_argument("--encoder", default="mini")
     parser.add_argument("--slices", type=int, nargs="+", default=[768])
+    parser.add_argument("--phrases", type=float)
     parser.add_argument("--lam", type=float, nargs="+", default=[])
     return parser.parse_args()
 

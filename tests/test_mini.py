@@ -78,7 +78,7 @@ def test_a_phrase_is_found_and_named_in_the_explanation(tmp_path: Path) -> None:
 
 
 def test_a_phrase_is_as_important_as_its_words() -> None:
-    plain, weighed = Bm25(Bm25Config(phrases=0.4), Growth(Vocabulary()), 5.0), embedded(5.0)
+    plain, weighed = Bm25(Bm25Config(phrases=0.3), Growth(Vocabulary()), 5.0), embedded(5.0)
     text = "a tale of heat transfer in pipes"
     before, after = (encoder.encode_docs([text]).lexical for encoder in (plain, weighed))
     assert before.indices.tolist() == after.indices.tolist()

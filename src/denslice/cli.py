@@ -117,7 +117,7 @@ def index(
     language: Annotated[str | None, typer.Option(help="Whose stems mini and bm25 take. Default: english.")] = None,
     phrases: Annotated[
         float | None,
-        typer.Option(help="What two words side by side weigh, beside a word. Default: 0.4 for mini, 0 for bm25."),
+        typer.Option(help="What two words side by side weigh, beside a word. Default: 0.3 for mini, 0 for bm25."),
     ] = None,
     vocab: Annotated[int | None, typer.Option(help="Columns of ready vectors.")] = None,
     skip: Annotated[int | None, typer.Option(help="Leading token ids to leave out. Default: 0.")] = None,
