@@ -34,7 +34,7 @@ def main() -> None:
     refresh(ROOT / "docs" / "training.md", {"models": models(), "slices": slices(), "speed": speed()})
     refresh(ROOT / "docs" / "living-index.md", {"living": measured("living", living.table)})
     refresh(ROOT / "docs" / "benchmarks.md", cpu())
-    refresh(ROOT / "docs" / "mini.md", {"quality": quality(), "speed": mini_speed(), "tries": tries()})
+    refresh(ROOT / "docs" / "mini.md", {"quality": quality(), "speed": mini_speed(), "tries": tries(), "phrases": phrases()})
     refresh(ROOT / "docs" / "serving.md", {"load": load()})
     refresh(ROOT / "docs" / "scaling.md", scaling_page.tables())
     refresh(ROOT / "docs" / "gpu.md", gpu_page.tables())
@@ -131,6 +131,8 @@ def quality() -> str:
     lines = (RESULTS / "mini_quality.jsonl").read_text(encoding="utf-8").splitlines()
     for number, line in enumerate(map(json.loads, lines), 1):
         encoder = line["configuration"]["encoder"]
+        if "phrases" not in line["configuration"]:  # before there were any
+            encoder = {"mini": "without", "mini-float": "without-float"}.get(encoder, encoder)
         for collection, by_slices in line["figures"]["ndcg@10"].items():
             found |= {(collection, f"{encoder}-{slices}"): ways for slices, ways in by_slices.items()}
             places[f"`benchmarks/results/mini_quality.jsonl:{number}`"] = line["commit"]
@@ -140,7 +142,8 @@ def quality() -> str:
         ("mini, words", "mini-768", "lexical"), ("mini, meaning", "mini-768", "dense"),
         ("**mini**", "mini-768", "hybrid"), ("M = 128", "mini-128", "hybrid"),
         ("M = 768, float32", "mini-float-768", "hybrid"),
-        ("not shipped, words", "together-broader-768", "lexical"), ("both", "together-broader-768", "hybrid"),
+        ("A", "without-768", "hybrid"), ("A, phrases", "gentle-bold-768", "hybrid"),
+        ("B", "together-broader-768", "hybrid"), ("B, words", "together-broader-768", "lexical"),
     ]  # fmt: skip
     columns = [column for column in columns if any(key == column[1] for _, key in found)]  # what was measured
     rows = [["collection", *(name for name, _, _ in columns)]]
@@ -182,6 +185,18 @@ def tries() -> str:
         parts = [f"{line[kind][way]:.4f}" for way in ("lexical", "dense", "40") for kind in kinds]
         rows.append([_shares(line), *parts, f"{line['mean']['40']:.4f}", str(line["best"]["lam"])])
     return f"{markdown(rows)}\n\nFrom `benchmarks/results/mini_tries.jsonl`."
+
+
+def phrases() -> str:
+    """What phrases gave on dev splits, in 8 bits and through an index: means over the collections, for each λ."""
+    path = RESULTS / "mini_phrases.jsonl"
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    ways = list(next(iter(lines[0]["ndcg@10"].values())))
+    rows = [["weights", "phrases", *(f"λ {way}" if way.isdigit() else "words alone" for way in ways)]]
+    for line in lines:
+        means = [_mean_of([one[way] for one in line["ndcg@10"].values()]) for way in ways]
+        rows.append([line["weights"], f"{line['phrases']:g}", *map(_cell, means)])
+    return f"{markdown(rows)}\n\nFrom `benchmarks/results/mini_phrases.jsonl`."
 
 
 def _shares(line: Line) -> str:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import accumulate, chain, pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from zlib import crc32
 
 import numpy as np
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
 TokenIds = npt.NDArray[np.int32]
+Hash = TypeVar("Hash", int, npt.NDArray[np.uint64])
 BUCKETS = 1 << 16  # that phrases share
+UNSEEN = -3  # stands for a bucket nobody asked for yet
 STOP = -2  # stands for a stop word among token ids; ABSENT is a word the vocabulary has not
 
 
@@ -106,7 +108,8 @@ class Bm25:
         # From a word as it stands straight to its id. Ids never change, and in a fixed vocabulary ABSENT stays so;
         # `find` of a Growth is not kept, as a word it lacks now may be placed later.
         self._doc_ids = Remembered(self._doc_id)
-        self._bucket_ids: dict[int, int] = {}
+        self._hashes = Remembered(self._hash)
+        self._bucket_ids = np.full(BUCKETS, UNSEEN, dtype=np.int32)
 
     def total_length(self, texts: Iterable[str]) -> int:
         """The number of words in the texts without stop words, from which the average length comes; never grows."""
@@ -114,13 +117,17 @@ class Bm25:
 
     def encode_docs(self, texts: Sequence[str]) -> Encoded:
         """Weights tf / (tf + k1 · (1 - b + b · length / average_length)): Lucene's, without idf."""
-        ids, rows = _flat([list(map(self._doc_ids.__getitem__, self.analyzer.split(text))) for text in texts])
-        lengths = np.bincount(rows[ids != STOP], minlength=len(texts))
+        words = [self.analyzer.split(text) for text in texts]
+        ids, rows = _flat([list(map(self._doc_ids.__getitem__, some)) for some in words])
+        counts = ids != STOP
+        lengths = np.bincount(rows[counts], minlength=len(texts))
         norms = self._norms(lengths)
-        phrases = _flat([self._doc_phrases(text) for text in texts]) if self.config.phrases else None
+        if not self.config.phrases:
+            return Encoded(_saturated(self._counts(ids, rows, len(texts)), norms), lengths=lengths)
+        hashes = np.fromiter(map(self._hashes.__getitem__, chain.from_iterable(words)), np.uint64, len(ids))
+        phrases = self._doc_phrases(hashes[counts], rows[counts])
         weights = _saturated(self._counts(ids, rows, len(texts)), norms)
-        if phrases is not None:
-            weights += self.config.phrases * _saturated(self._counts(*phrases, len(texts)), norms)
+        weights += self.config.phrases * _saturated(self._counts(*phrases, len(texts)), norms)
         return Encoded(weights, lengths=lengths)
 
     def encode_queries(self, texts: Sequence[str]) -> Encoded:
@@ -137,20 +144,18 @@ class Bm25:
         words = self.analyzer.words(text)
         counts = Counter(map(self.words.find, words))
         if self.config.phrases:
-            found = {pair: self.words.find(_bucket_name(_bucket(pair))) for pair in pairwise(words)}
-            counts.update(map(found.__getitem__, pairwise(words)))
-            names |= {id: " ".join(pair) for pair, id in found.items() if id != ABSENT}
+            found = [self.words.find(_name(_bucket(*map(_hash, pair)))) for pair in pairwise(words)]
+            counts.update(found)
+            names |= {id: " ".join(pair) for pair, id in zip(pairwise(words), found, strict=True) if id != ABSENT}
         return sorted(pair for pair in counts.items() if pair[0] > ABSENT)
 
-    def _doc_phrases(self, text: str) -> list[int]:
-        """The token id of every two words of a document side by side, placed if it is new."""
-        ids = []
-        for bucket in map(_bucket, pairwise(self.analyzer.words(text))):
-            id = self._bucket_ids.get(bucket)
-            if id is None:
-                id = self._bucket_ids[bucket] = self._place(_bucket_name(bucket))
-            ids.append(id)
-        return ids
+    def _doc_phrases(self, hashes: npt.NDArray[np.uint64], rows: TokenIds) -> tuple[TokenIds, TokenIds]:
+        """The token id of every two words side by side in a row, placed if it is new, and the row."""
+        beside = rows[1:] == rows[:-1]
+        buckets = _bucket(hashes[:-1][beside], hashes[1:][beside])
+        for new in np.unique(buckets[self._bucket_ids[buckets] == UNSEEN]).tolist():
+            self._bucket_ids[new] = self._place(_name(new))
+        return self._bucket_ids[buckets], rows[1:][beside]
 
     def token(self, id: int) -> str:
         """The word (stem) that has this token id."""
@@ -168,12 +173,17 @@ class Bm25:
         stems = [(stem, at) for at, stem in enumerate(self.analyzer.stems(words)) if stem is not None]
         yield from (Token(id_of(stem), at, at) for stem, at in stems)
         if self.config.phrases:
-            for (one, first), (other, last) in pairwise(stems):
-                yield Token(id_of(_bucket_name(_bucket((one, other)))), first, last)
+            hashed = [(_hash(stem), at) for stem, at in stems]
+            for (one, first), (other, last) in pairwise(hashed):
+                yield Token(id_of(_name(_bucket(one, other))), first, last)
 
     def _doc_id(self, word: str) -> int:
         stem = self.analyzer.stem(word)
         return STOP if stem is None else self._place(stem)
+
+    def _hash(self, word: str) -> int:
+        stem = self.analyzer.stem(word)
+        return 0 if stem is None else _hash(stem)
 
     def _norms(self, lengths: Ints) -> npt.NDArray[np.floating]:
         if self.average_length is None:
@@ -193,11 +203,19 @@ def idf(df: npt.NDArray[Any], docs: int) -> Floats:
     return np.log1p((docs - df + 0.5) / (df + 0.5)).astype(np.float32)
 
 
-def _bucket(pair: tuple[str, str]) -> int:
-    return crc32(" ".join(pair).encode("utf-8", errors="surrogatepass")) % BUCKETS
+def _hash(stem: str) -> int:
+    return crc32(stem.encode("utf-8", errors="surrogatepass"))
 
 
-def _bucket_name(bucket: int) -> str:
+def _bucket(one: Hash, other: Hash) -> Hash:
+    """The bucket of two words that have these hashes: numbers, or arrays of them in 64 bits."""
+    mixed: Any = (one * 0x9E3779B1 + other) & 0xFFFFFFFF
+    mixed = ((mixed ^ mixed >> 15) * 0x85EBCA6B) & 0xFFFFFFFF
+    bucket: Hash = (mixed ^ mixed >> 13) * BUCKETS >> 32
+    return bucket
+
+
+def _name(bucket: int) -> str:
     """What a bucket is called in a vocabulary, where no word has such a name."""
     return f"+{bucket:x}"
 
