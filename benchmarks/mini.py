@@ -328,7 +328,7 @@ def unpacked(folder: Path) -> dict[str, Any]:
         return dict(arrays)
 
 
-def mix(backbone: Path, out: Path, body: Shares, head: Shares, search: dict[str, float]) -> None:
+def mix(backbone: Path, out: Path, body: Shares, head: Shares, search: dict[str, Any]) -> None:
     """The untrained model plus a share of what each run changed; runs that give to the head began with the same one."""
     import torch
 
@@ -437,6 +437,7 @@ def main() -> None:
     mixing.add_argument("shares", nargs="+", metavar="PACK=SHARE")
     mixing.add_argument("--head", nargs="+", metavar="PACK=SHARE", help="where the head is to come from other runs")
     mixing.add_argument("--lam", type=float, default=40.0)
+    mixing.add_argument("--b", type=float, default=0.3)
     mixing.add_argument("--phrases", type=float, default=0.3)
     given = parser.parse_args()
     if given.command == "data":
@@ -448,7 +449,7 @@ def main() -> None:
             {k: float(v) for k, v in (one.split("=") for one in some)}
             for some in (given.shares, given.head or given.shares)
         )
-        mix(given.backbone, given.out, body, head, {"lam": given.lam, "phrases": given.phrases})
+        mix(given.backbone, given.out, body, head, {"lam": given.lam, "b": given.b, "phrases": given.phrases})
     else:
         try_configs(given.data, given.backbone, given.out, given.configs, given.budget)
 

@@ -34,7 +34,9 @@ def main() -> None:
     refresh(ROOT / "docs" / "training.md", {"models": models(), "slices": slices(), "speed": speed()})
     refresh(ROOT / "docs" / "living-index.md", {"living": measured("living", living.table)})
     refresh(ROOT / "docs" / "benchmarks.md", cpu())
-    refresh(ROOT / "docs" / "mini.md", {"quality": quality(), "speed": mini_speed(), "tries": tries(), "phrases": phrases()})
+    refresh(
+        ROOT / "docs" / "mini.md", {"quality": quality(), "speed": mini_speed(), "tries": tries(), "phrases": phrases()}
+    )
     refresh(ROOT / "docs" / "serving.md", {"load": load()})
     refresh(ROOT / "docs" / "scaling.md", scaling_page.tables())
     refresh(ROOT / "docs" / "gpu.md", gpu_page.tables())

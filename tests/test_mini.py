@@ -78,7 +78,7 @@ def test_a_phrase_is_found_and_named_in_the_explanation(tmp_path: Path) -> None:
 
 
 def test_a_phrase_is_as_important_as_its_words() -> None:
-    plain, weighed = Bm25(Bm25Config(phrases=0.3), Growth(Vocabulary()), 5.0), embedded(5.0)
+    plain, weighed = Bm25(Bm25Config(b=0.3, phrases=0.3), Growth(Vocabulary()), 5.0), embedded(5.0)
     text = "a tale of heat transfer in pipes"
     before, after = (encoder.encode_docs([text]).lexical for encoder in (plain, weighed))
     assert before.indices.tolist() == after.indices.tolist()
@@ -123,7 +123,7 @@ def test_odd_texts_are_encoded_as_documents_and_as_queries(tmp_path: Path) -> No
 
 def test_words_the_model_does_not_reach_keep_bm25s_weight() -> None:
     text = "filler " * 300 + "needle"
-    encoder, plain = embedded(), Bm25(Bm25Config(), Growth(Vocabulary()), 8.0)
+    encoder, plain = embedded(), Bm25(Bm25Config(b=0.3, phrases=0.3), Growth(Vocabulary()), 8.0)
     weights, bm25 = encoder.encode_docs([text]).lexical, plain.encode_docs([text]).lexical
     names = [encoder.token(id) for id in weights.indices]
     assert weights.data[names.index("needl")] == bm25.data[names.index("needl")]

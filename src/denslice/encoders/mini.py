@@ -133,7 +133,8 @@ def mini_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """What an index remembers: BM25's settings, the model's folder unless it is the package's, and a fingerprint."""
     folder = _folder(name)
     fingerprint = _fingerprint(folder)
-    settings = Bm25Config.from_json({"phrases": _config(folder).phrases, **options}).to_json()
+    config = _config(folder)
+    settings = Bm25Config.from_json({"b": config.b, "phrases": config.phrases, **options}).to_json()
     place = {} if name == NAME else {"model": str(folder.resolve())}
     return {**settings, **place, "fingerprint": fingerprint}
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from denslice.encoders.bm25 import Bm25Config
 from denslice.errors import InputError
 
 CONFIG = "denslice.json"  # its name in a model's folder
@@ -23,8 +24,8 @@ class ModelConfig:
     word times an importance that the model gives it, 1 before training.
     `dimensions` is the width of the dense vector: None is the backbone's own, a number a linear projection to it.
     `head_width` makes a token's head Linear–GELU–Linear of that width instead of one Linear. `lam` weighs the dense
-    score (paper eq. 9); `phrases` is BM25's, for the indexes of `words`: training has none. The lengths are in tokens,
-    special ones included; the prompts are put before every text.
+    score (paper eq. 9). `b` and `phrases` are BM25's, for `words`; training has no phrases, indexes have. The lengths are
+    in tokens, special ones included; the prompts are put before every text.
     """
 
     lexical: str = "none"
@@ -32,6 +33,7 @@ class ModelConfig:
     dimensions: int | None = None
     normalise: bool = False
     lam: float = 1.0
+    b: float = 0.4
     phrases: float = 0.0
     max_length: int = 256
     query_length: int = 64
@@ -76,10 +78,9 @@ class ModelConfig:
                 raise InputError(f"{name} is {getattr(self, name)!r}, expected a string")
         if not isinstance(self.normalise, bool):
             raise InputError(f"normalise is {self.normalise!r}, expected true or false")
-        for name in ("lam", "phrases"):
-            value = getattr(self, name)
-            if not _is_number(value) or value < 0:
-                raise InputError(f"{name} is {value!r}, expected a number of 0 or more")
+        if not _is_number(self.lam) or self.lam < 0:
+            raise InputError(f"lam is {self.lam!r}, expected a number of 0 or more")
+        Bm25Config(b=self.b, phrases=self.phrases)
 
 
 def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:

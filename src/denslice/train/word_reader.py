@@ -24,13 +24,14 @@ class WordReader:
         self._tokenizer = tokenizer
         self._config = config
         self._words = Growth(Vocabulary())
-        self._analyzer = Bm25Config().analyzer()
+        self._bm25 = Bm25Config(b=config.b)
+        self._analyzer = self._bm25.analyzer()
 
     def docs(self, texts: Sequence[str]) -> Tokens:
         """The documents' pieces and words."""
-        counting = Bm25(Bm25Config(), self._words)
+        counting = Bm25(self._bm25, self._words)
         average = counting.total_length(texts) / max(len(texts), 1)
-        bm25 = Bm25(Bm25Config(), self._words, average or 1.0)
+        bm25 = Bm25(self._bm25, self._words, average or 1.0)
         parts = [bm25.encode_docs(texts[at : at + AT_ONCE]).lexical for at in range(0, len(texts), AT_ONCE)]
         weights = stacked(parts)
         self._idf = idf(np.bincount(weights.indices, minlength=len(self._words)), len(texts))
@@ -39,7 +40,7 @@ class WordReader:
 
     def queries(self, texts: Sequence[str]) -> Tokens:
         """The queries' pieces and words, weighed by the documents' idf."""
-        weights = Bm25(Bm25Config(), self._words).encode_queries(texts).lexical
+        weights = Bm25(self._bm25, self._words).encode_queries(texts).lexical
         weights.data *= self._idf[weights.indices]
         rows, found = self._pieces(texts, self._config.query_length)
         return joined(rows, WordTexts(QUERIES, weights, found))
