@@ -43,7 +43,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def built(nodes: Nodes, texts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A bm25 cluster of three shards, made of a dozen parts."""
     to = tmp_path_factory.mktemp("built") / "cluster"
-    chosen = {"encoder": "bm25", "slices": 16, "filterable": ["year"]}
+    chosen = {"encoder": "bm25", "slices": 16, "filterable": ["year"], "phrases": 0.3}
     counter = Unseen()
     assert build_cluster([str(texts)], to, chosen, SHARDS, counter, WORKERS, part_bytes=8_000) == 400
     assert len(counter.seen) > 8
@@ -61,7 +61,7 @@ def cluster(built: Path) -> Iterator[Cluster]:
 def whole(texts: Path, tmp_path_factory: pytest.TempPathFactory) -> ds.Index:
     """One index over the same documents."""
     to = tmp_path_factory.mktemp("whole") / "index"
-    index = ds.Index.create(to, "bm25", slices=16, filterable=["year"])
+    index = ds.Index.create(to, "bm25", slices=16, filterable=["year"], options={"phrases": 0.3})
     index.add(read_docs([texts]))
     return index
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 TokenIds = npt.NDArray[np.int32]
 Hash = TypeVar("Hash", int, npt.NDArray[np.uint64])
 BUCKETS = 1 << 16  # that phrases share
+STOP_HASH = 1 << 32  # no word has it
 UNSEEN = -3  # stands for a bucket nobody asked for yet
 STOP = -2  # stands for a stop word among token ids; ABSENT is a word the vocabulary has not
 
@@ -117,17 +118,17 @@ class Bm25:
 
     def encode_docs(self, texts: Sequence[str]) -> Encoded:
         """Weights tf / (tf + k1 · (1 - b + b · length / average_length)): Lucene's, without idf."""
-        words = [self.analyzer.split(text) for text in texts]
-        ids, rows = _flat([list(map(self._doc_ids.__getitem__, some)) for some in words])
-        counts = ids != STOP
-        lengths = np.bincount(rows[counts], minlength=len(texts))
+        words, phrases = [], []
+        for text in texts:  # text by text: token ids do not depend on what is encoded together
+            split = self.analyzer.split(text)
+            words.append(list(map(self._doc_ids.__getitem__, split)))
+            phrases.append(self._doc_phrases(split) if self.config.phrases else [])
+        ids, rows = _flat(words)
+        lengths = np.bincount(rows[ids != STOP], minlength=len(texts))
         norms = self._norms(lengths)
-        if not self.config.phrases:
-            return Encoded(_saturated(self._counts(ids, rows, len(texts)), norms), lengths=lengths)
-        hashes = np.fromiter(map(self._hashes.__getitem__, chain.from_iterable(words)), np.uint64, len(ids))
-        phrases = self._doc_phrases(hashes[counts], rows[counts])
         weights = _saturated(self._counts(ids, rows, len(texts)), norms)
-        weights += self.config.phrases * _saturated(self._counts(*phrases, len(texts)), norms)
+        if self.config.phrases:
+            weights += self.config.phrases * _saturated(self._counts(*_flat(phrases), len(texts)), norms)
         return Encoded(weights, lengths=lengths)
 
     def encode_queries(self, texts: Sequence[str]) -> Encoded:
@@ -149,13 +150,18 @@ class Bm25:
             names |= {id: " ".join(pair) for pair, id in zip(pairwise(words), found, strict=True) if id != ABSENT}
         return sorted(pair for pair in counts.items() if pair[0] > ABSENT)
 
-    def _doc_phrases(self, hashes: npt.NDArray[np.uint64], rows: TokenIds) -> tuple[TokenIds, TokenIds]:
-        """The token id of every two words side by side in a row, placed if it is new, and the row."""
-        beside = rows[1:] == rows[:-1]
-        buckets = _bucket(hashes[:-1][beside], hashes[1:][beside])
-        for new in np.unique(buckets[self._bucket_ids[buckets] == UNSEEN]).tolist():
-            self._bucket_ids[new] = self._place(_name(new))
-        return self._bucket_ids[buckets], rows[1:][beside]
+    def _doc_phrases(self, words: Sequence[str]) -> list[int]:
+        """The token id of every two of a document's words side by side, placed if it is new."""
+        hashes = np.fromiter(map(self._hashes.__getitem__, words), np.uint64, len(words))
+        hashes = hashes[hashes != STOP_HASH]
+        buckets = _bucket(hashes[:-1], hashes[1:])
+        ids = self._bucket_ids[buckets]
+        if (ids == UNSEEN).any():
+            for new in dict.fromkeys(buckets[ids == UNSEEN].tolist()):
+                self._bucket_ids[new] = self._place(_name(new))
+            ids = self._bucket_ids[buckets]
+        found: list[int] = ids.tolist()
+        return found
 
     def token(self, id: int) -> str:
         """The word (stem) that has this token id."""
@@ -183,7 +189,7 @@ class Bm25:
 
     def _hash(self, word: str) -> int:
         stem = self.analyzer.stem(word)
-        return 0 if stem is None else _hash(stem)
+        return STOP_HASH if stem is None else _hash(stem)
 
     def _norms(self, lengths: Ints) -> npt.NDArray[np.floating]:
         if self.average_length is None:

@@ -24,8 +24,8 @@ class ModelConfig:
     word times an importance that the model gives it, 1 before training.
     `dimensions` is the width of the dense vector: None is the backbone's own, a number a linear projection to it.
     `head_width` makes a token's head Linear–GELU–Linear of that width instead of one Linear. `lam` weighs the dense
-    score (paper eq. 9). `b` and `phrases` are BM25's, for `words`; training has no phrases, indexes have. The lengths are
-    in tokens, special ones included; the prompts are put before every text.
+    score (paper eq. 9). `b` and `phrases` are BM25's, for `words`: training has no phrases, indexes do. Lengths are in
+    tokens, special ones included; the prompts are put before every text.
     """
 
     lexical: str = "none"
