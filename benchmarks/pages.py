@@ -146,6 +146,7 @@ def quality() -> str:
         ("M = 768, float32", "mini-float-768", "hybrid"),
         ("A", "without-768", "hybrid"), ("A, phrases", "gentle-bold-768", "hybrid"),
         ("B", "together-broader-768", "hybrid"), ("B, words", "together-broader-768", "lexical"),
+        ("b = 0.4", "halfway-768", "hybrid"),
     ]  # fmt: skip
     columns = [column for column in columns if any(key == column[1] for _, key in found)]  # what was measured
     rows = [["collection", *(name for name, _, _ in columns)]]
