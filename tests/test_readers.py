@@ -1,8 +1,14 @@
-"""Readers in other processes see whole commits only, while a writer adds and merges."""
+"""Readers in other processes see whole commits only, while a writer adds and merges; and many threads may read."""
 
+import gc
 import subprocess
 import sys
+import threading
 from pathlib import Path
+
+import numpy as np
+
+from denslice.store.files import load_array, save_array
 
 SCRIPT = Path(__file__).with_name("readers.py")
 
@@ -13,3 +19,40 @@ def test_four_readers_never_see_half_a_commit() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2,001 documents in 20 commits, 2 merges" in done.stdout
     assert done.stdout.count("rounds") == 4
+
+
+def test_threads_at_different_depths_open_arrays_at_once(tmp_path: Path) -> None:
+    """Python 3.11's parser, which reads an array's header, minds being left for another thread in the middle."""
+    save_array(tmp_path / "some.npy", np.arange(10))
+    failed: list[SystemError] = []
+
+    def deeper(depth: int) -> None:
+        if depth:
+            deeper(depth - 1)
+            return
+        try:
+            for _ in range(300):
+                load_array(tmp_path / "some.npy")
+        except SystemError as error:
+            failed.append(error)
+
+    threshold, interval = gc.get_threshold(), sys.getswitchinterval()
+    gc.set_threshold(20)
+    gc.callbacks.append(_callback)
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=deeper, args=(20 * number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        gc.callbacks.remove(_callback)
+        gc.set_threshold(*threshold)
+        sys.setswitchinterval(interval)
+    assert failed == []
+
+
+def _callback(phase: str, info: dict[str, int]) -> None:
+    """Python code that runs wherever memory is asked for, so that another thread can take over there."""
+    sum(range(50))

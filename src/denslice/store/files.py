@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from tokenize import TokenError  # numpy lets it through from a damaged header
 from typing import Any, BinaryIO
 
@@ -17,6 +18,9 @@ from denslice.errors import IndexFormatError
 
 CHUNK = 1 << 20
 Array = npt.NDArray[Any]
+# numpy has Python parse a header, and CPython 3.11 counts the depth of its parser over all threads: two of them at it
+# at once can end in a SystemError.
+_reading_header = Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,8 @@ def save_arrays(folder: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> dict[st
 def load_array(path: Path) -> npt.NDArray[Any]:
     """The array of a .npy file, mapped read-only, so that opening costs nothing and memory is the system's to give."""
     try:
-        mapped = np.load(path, mmap_mode="r", allow_pickle=False)
+        with _reading_header:
+            mapped = np.load(path, mmap_mode="r", allow_pickle=False)
         whole = isinstance(mapped, np.memmap) and mapped.offset + mapped.nbytes == path.stat().st_size
     except (OSError, ValueError, EOFError, SyntaxError, TokenError, OverflowError, TypeError) as error:
         raise IndexFormatError(f"{path}: cannot be read as an array ({error}); the index is damaged") from error
