@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -20,7 +21,7 @@ from denslice.cluster.cluster import Cluster
 from denslice.cluster.layout import Layout
 from denslice.corpus import read_docs
 from denslice.records import Ranking
-from three_nodes import Nodes, Unseen, questions, three_nodes, write_texts
+from three_nodes import Nodes, Unseen, questions, three_nodes, wait_until_gone, write_texts
 
 CLOSE = 1e-4
 WORKERS = Workers(cpus=0.6)  # one a node, beside replicas
@@ -280,8 +281,10 @@ def _owned(id: str, shard: int) -> bool:
 
 
 def _end(cluster: Cluster, shard: int) -> None:
-    """Ends a shard's only replica for good."""
+    """Ends a shard's only replica for good. Ray is only asked to, and a process may still answer before it goes."""
     import ray
 
     (actor,) = cluster._replicas._actors[shard]
+    pid = ray.get(actor.__ray_call__.remote(lambda _: os.getpid()))
     ray.kill(actor, no_restart=True)
+    wait_until_gone([pid])

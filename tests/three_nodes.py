@@ -7,7 +7,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -65,11 +65,7 @@ class Nodes:
         nodes = self.cluster.list_all_nodes()
         started = [one.process.pid for node in nodes for some in node.all_processes.values() for one in some]
         self.cluster.shutdown()
-        deadline = time.monotonic() + 20
-        while left := [pid for pid in started if _is_alive(pid)]:
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"processes of Ray outlive it: {left}")
-            time.sleep(0.05)
+        wait_until_gone(started)
 
 
 @contextmanager
@@ -83,6 +79,15 @@ def three_nodes(cpus: float = 1.0, cards: int = 0) -> Iterator[Nodes]:
     finally:
         engine.leave()
         nodes.shutdown()
+
+
+def wait_until_gone(pids: Sequence[int]) -> None:
+    """Waits until these processes have ended."""
+    deadline = time.monotonic() + 20
+    while left := [pid for pid in pids if _is_alive(pid)]:
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"processes of Ray outlive their end: {left}")
+        time.sleep(0.05)
 
 
 def write_texts(path: Path, count: int, seed: int = 0, first: int = 0) -> Path:
