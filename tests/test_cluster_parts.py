@@ -14,10 +14,11 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from denslice import InputError, MissingShardsError, open_cluster
+from denslice import Index, InputError, MissingShardsError, open_cluster
 from denslice.cluster.layout import Layout, owner, read_layout
 from denslice.cluster.merging import merge
 from denslice.cluster.parts import Part, columns, cut, read_part, read_ready
+from denslice.cluster.replica import Replica
 from denslice.cluster.spool import Spool, write_spool
 from denslice.corpus import read_docs
 from denslice.errors import IndexFormatError
@@ -25,6 +26,25 @@ from denslice.records import Doc
 from denslice.search.retrieve import NO_SCORES, Found
 from denslice.vectors import Encoded
 from three_nodes import write_texts
+
+LOADED = """
+import sys
+from denslice.cluster.replica import Find, Replica, packed
+from denslice.search.retrieve import QueryVectors, Settings
+import numpy as np
+
+def loaded():
+    mine = [module for name, module in sys.modules.items() if name.startswith("denslice.search")]
+    found = {id(one): one for module in mine for one in vars(module).values() if hasattr(one, "signatures")}
+    return sum(len(one.signatures) for one in found.values())
+
+replica = Replica(sys.argv[1])
+replica.ready()
+before = loaded()
+query = QueryVectors(np.array([1, 3]), np.array([0.5, 2.0], dtype=np.float32), np.ones(4, dtype=np.float32))
+replica.answer(0, packed(Find([query, query], Settings(k=5))))
+print(before > 0, loaded() - before)
+"""
 
 
 def test_the_owner_of_an_id_is_the_same_for_all_time() -> None:
@@ -185,6 +205,19 @@ def test_no_address_and_no_ray_joined_is_told(tmp_path: Path) -> None:
     Layout(tmp_path, 1).write()
     with pytest.raises(InputError, match="no address of a Ray cluster"):
         open_cluster(tmp_path)
+
+
+def test_a_replica_that_is_ready_compiles_nothing_for_the_first_query(tmp_path: Path) -> None:
+    index = Index.create(tmp_path / "i", "vectors", vocab=8, slices=4)
+    index.add_vectors(["a", "b"], sp.csr_array(np.eye(2, 8, dtype=np.float32)), dense=np.ones((2, 4)))
+    done = subprocess.run([sys.executable, "-c", LOADED, index.path], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("True 0\n", "")
+
+
+@pytest.mark.parametrize("encoder", ["bm25", "mini", "vectors"])
+def test_a_replica_of_an_empty_shard_gets_ready(tmp_path: Path, encoder: str) -> None:
+    Index.create(tmp_path / "i", encoder, **({"vocab": 8} if encoder == "vectors" else {}))
+    assert Replica(str(tmp_path / "i")).ready()
 
 
 def _found(sorted_rows: list[tuple[float, str]]) -> Found:

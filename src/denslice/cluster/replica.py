@@ -73,10 +73,9 @@ class Replica:
         self._open: Shard | None = None
 
     def ready(self) -> bool:
-        """Opens the shard and loads the compiled loops; True."""
-        from denslice.search import cpu
-
-        return self._shard(0) is not None and cpu is not None
+        """Opens the shard and makes it ready to search; True."""
+        self._shard(0).warm_up()
+        return True
 
     def answer(self, generation: int, question: bytes) -> bytes:
         """The shard's answer, packed, at this commit or a later one."""

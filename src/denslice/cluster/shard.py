@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+import numpy as np
+
 from denslice.build import Batch, Build
 from denslice.errors import IndexFormatError
 from denslice.index import Index
@@ -71,6 +73,12 @@ class Shard(Index):
         """Moves on to the last commit if this one is older than `generation`."""
         if self._view.generation < generation:
             self.refresh()
+
+    def warm_up(self) -> None:
+        """Loads or compiles what searches need, so that the first one is as fast as the next."""
+        dimensions = self._view.snapshot.manifest.dimensions
+        dense = np.zeros(dimensions, dtype=np.float32) if dimensions else None
+        self.find([QueryVectors(np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.float32), dense)], Settings(k=1))
 
     def find(self, queries: Sequence[QueryVectors], settings: Settings, where: Where = None) -> list[Found]:
         """This shard's best for each query, whose weights are the collection's."""
