@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from denslice.serve.app import make_app
 from denslice.serve.connections import server
 from denslice.serve.searchable import Searchable
 from denslice.serve.settings import Access, Limits
+from waiting import wait_until
 
 KEY = "a-key-for-tests-only"
 JSON = {"Content-Type": "application/json"}
@@ -107,16 +107,3 @@ def live(searchable: Searchable, limits: Limits | None = None, access: Access | 
         finally:
             running.should_exit = True
             thread.join()
-
-
-def wait_until(holds: Any, seconds: float = 60.0) -> None:
-    """Waits until it holds; fails where it does not in time."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        try:
-            if holds():
-                return
-        except OSError:
-            pass
-        time.sleep(0.02)
-    raise AssertionError(f"did not come to hold within {seconds:g} s")

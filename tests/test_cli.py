@@ -10,7 +10,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from denslice import __version__
 from denslice.cli import app
 from denslice.index import Index
 from denslice.runs import read_run
+from waiting import wait_until
 
 DENSLICE = [sys.executable, "-c", "from denslice.cli import main; main()"]
 DOCS = [
@@ -338,18 +338,16 @@ def begin(slow: Path, to: Path) -> tuple[subprocess.Popen[str], int]:
     running = process("index", slow, "--to", to, preexec_fn=_heed_interrupts)
     feed = os.open(slow, os.O_WRONLY)  # returns when the process reads
     os.write(feed, b'{"id": "a", "text": "x"}\n')
-    deadline = time.monotonic() + 60
-    while not (to.with_name(f".{to.name}.building") / "lock").exists():
-        assert running.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    held = to.with_name(f".{to.name}.building") / "lock"
+    wait_until(lambda: held.exists() or running.poll() is not None)
+    assert running.poll() is None
     return running, feed
 
 
 def test_ctrl_c_removes_what_was_begun(tmp_path: Path, slow: Path) -> None:
     running, feed = begin(slow, tmp_path / "my.idx")
     running.send_signal(signal.SIGINT)
-    out, told = running.communicate(timeout=60)
+    out, told = running.communicate(timeout=200)
     os.close(feed)
     assert (running.returncode, out, told) == (130, "", "interrupted\n")
     assert list(tmp_path.iterdir()) == [slow]
@@ -358,7 +356,7 @@ def test_ctrl_c_removes_what_was_begun(tmp_path: Path, slow: Path) -> None:
 def test_a_killed_run_is_cleared_away_by_the_next(tmp_path: Path, slow: Path) -> None:
     running, feed = begin(slow, tmp_path / "my.idx")
     running.kill()
-    running.communicate(timeout=60)
+    running.communicate(timeout=200)
     os.close(feed)
     assert not (tmp_path / "my.idx").exists()
     docs = write_docs(tmp_path / "docs.jsonl")
@@ -371,7 +369,7 @@ def test_a_run_that_is_alive_is_left_alone(tmp_path: Path, slow: Path) -> None:
     docs = write_docs(tmp_path / "docs.jsonl")
     assert_one_line(denslice("index", docs, "--to", tmp_path / "my.idx"), f"process {running.pid} is writing")
     os.close(feed)
-    out, told = running.communicate(timeout=60)
+    out, told = running.communicate(timeout=200)
     assert (running.returncode, told) == (0, "")
     assert out.startswith("indexed 1 document")
 
@@ -467,7 +465,7 @@ def on_terminal(*arguments: object) -> str:
     while chunk := _read(screen):
         shown += chunk
     os.close(screen)
-    assert running.wait(timeout=60) == 0, shown
+    assert running.wait(timeout=200) == 0, shown
     return shown.decode()
 
 
@@ -485,13 +483,13 @@ def test_a_reader_that_goes_away_is_no_error(index: Path) -> None:
     assert running.stderr is not None
     with running.stderr:
         assert running.stderr.read() == ""
-    assert running.wait(timeout=60) == 1
+    assert running.wait(timeout=200) == 1
 
 
 def test_output_that_cannot_be_written_is_one_line(index: Path) -> None:
     with Path("/dev/full").open("w") as full:
         running = process("info", index, stdout=full)
-        _, told = running.communicate(timeout=60)
+        _, told = running.communicate(timeout=200)
     assert (running.returncode, told) == (2, "error: No space left on device\n")
 
 

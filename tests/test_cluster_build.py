@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from denslice.corpus import read_docs
 from denslice.search.retrieve import Settings
 from denslice.view import View
 from three_nodes import Nodes, Unseen, questions, three_nodes, write_texts
+from waiting import wait_until
 
 BM25 = {"encoder": "bm25", "slices": 16}
 ASKED = questions(60)
@@ -64,7 +64,7 @@ def test_a_build_outlives_a_node(nodes: Nodes, tmp_path: Path) -> None:
     texts = write_texts(tmp_path / "docs.jsonl", 600, seed=3)
     to = tmp_path / "c"
     killer = threading.Thread(
-        target=lambda: (_wait_for(lambda: len(_finished(to / "building" / "parts")) >= 2), nodes.kill())
+        target=lambda: (wait_until(lambda: len(_finished(to / "building" / "parts")) >= 2), nodes.kill())
     )
     killer.start()
     assert build_cluster([str(texts)], to, BM25, 4, Unseen(), part_bytes=texts.stat().st_size // 40) == 600
@@ -165,17 +165,10 @@ def _build_until(nodes: Nodes, texts: Path, to: Path, shards: int, size: int, re
     paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
     driver = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": paths})
     try:
-        _wait_for(lambda: reached() or driver.poll() is not None)
+        wait_until(lambda: reached() or driver.poll() is not None)
     finally:
         driver.send_signal(signal.SIGKILL)
         driver.wait()
-
-
-def _wait_for(reached: Any, seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not reached():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.005)
 
 
 def _denslice(*options: str) -> subprocess.CompletedProcess[str]:

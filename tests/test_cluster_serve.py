@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ from denslice.cluster.building import build_cluster
 from denslice.corpus import read_docs
 from serving import KEY, Live
 from three_nodes import Unseen, questions, three_nodes, write_texts
+from waiting import wait_until
 
 ASKED = questions(20)
 
@@ -79,10 +79,7 @@ def _serving(folder: Path, *options: str) -> Iterator[Live]:
             line = process.stdout.readline()
             assert "documents) on http://127.0.0.1:" in line
             live = Live(int(line.rpartition(":")[2]))
-            deadline = time.monotonic() + 60
-            while live.ask("/readyz").status != 200:
-                assert time.monotonic() < deadline
-                time.sleep(0.1)
+            wait_until(lambda: live.ask("/readyz").status == 200)
             yield live
         finally:
             process.send_signal(signal.SIGINT)

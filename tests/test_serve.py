@@ -15,7 +15,8 @@ import pytest
 from denslice import Index, IndexFormatError, InputError
 from denslice.records import Ranking
 from denslice.serve.settings import Access, Limits
-from serving import KEY, Live, live, wait_until
+from serving import KEY, Live, live
+from waiting import wait_until
 
 DOCS = [
     {"id": "cats", "title": "On cats", "text": "The cats sat on the mat, easily.", "year": 2020, "lang": "en"},

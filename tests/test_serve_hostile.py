@@ -13,7 +13,8 @@ import pytest
 
 from denslice import Index
 from denslice.serve.settings import Access, Limits
-from serving import KEY, Live, live, received, wait_until
+from serving import KEY, Live, live, received
+from waiting import wait_until
 
 TRICKS = (
     "'; DROP TABLE docs; --",

@@ -20,7 +20,8 @@ from typing import Any
 import pytest
 
 from denslice import Index
-from serving import KEY, Live, wait_until
+from serving import KEY, Live
+from waiting import wait_until
 
 DENSLICE = [sys.executable, "-m", "denslice"]
 CLIENTS = 16
