@@ -243,7 +243,7 @@ def fault_at_each_step(folder: Path, does: str, fault: str, every: int = 1) -> C
     for step in count(0, every):
         path = folder / "copy"
         shutil.copytree(folder / "worn", path)
-        error = _with_fault(path, ONE_COMMIT[does], step, FAULTS[fault])
+        error = with_fault(lambda path=path: ONE_COMMIT[does].run(Index.open(path)), step, FAULTS[fault])
         told[f"{does} {fault} steps"] += 1
         check(path, allowed, texts | allowed[1])
         moved = generation(path) > generation(folder / "worn")
@@ -256,8 +256,8 @@ def fault_at_each_step(folder: Path, does: str, fault: str, every: int = 1) -> C
     raise AssertionError
 
 
-def _with_fault(path: Path, does: Operation, step: int, fault: Callable[[], None]) -> str:
-    """Runs the operation in a process where the fault comes at this step; how it ended, empty if all went well."""
+def with_fault(does: Callable[[], object], step: int, fault: Callable[[], None]) -> str:
+    """Does it in a process where the fault comes at this step; how it ended, empty if there was no such step."""
 
     numbers = []
 
@@ -269,7 +269,7 @@ def _with_fault(path: Path, does: Operation, step: int, fault: Callable[[], None
     def work() -> str:
         before_each_step(act)
         try:
-            does.run(Index.open(path))
+            does()
         except (InputError, KeyboardInterrupt) as error:
             return repr(error)
         return "came through" if step in numbers else ""

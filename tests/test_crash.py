@@ -2,7 +2,13 @@
 
 import subprocess
 import sys
+from itertools import count
 from pathlib import Path
+
+import pytest
+
+from denslice import DensliceError, Index
+from kill_writer import FAULTS, make, with_fault
 
 SCRIPT = Path(__file__).with_name("kill_writer.py")
 
@@ -28,3 +34,19 @@ def test_an_interrupt_or_a_failing_disk_at_any_step_leaves_the_last_commit_or_th
     told = run("--kills", "0", "--every", "2", "--steps", "delete:interrupt", "delete:fail")
     assert "delete interrupt after the commit" in told
     assert "delete fail after the commit" in told
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_making_an_index_that_ended_at_any_step_can_be_done_again(tmp_path: Path, fault: str) -> None:
+    for step in count():
+        path = tmp_path / f"at step {step}" / "my.idx"
+        if not with_fault(lambda path=path: make(path), step, FAULTS[fault]):
+            break
+        try:
+            index = Index.open(path)
+        except DensliceError:
+            make(path)
+            index = Index.open(path)
+        index.add([{"id": "a", "text": "is there"}])
+        assert index.search("there")[0].id == "a"
+    assert step > 7

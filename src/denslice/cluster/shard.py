@@ -21,7 +21,7 @@ from denslice.records import Explanation
 from denslice.search.retrieve import Found, QueryVectors, Settings
 from denslice.store import lock
 from denslice.store import manifest as manifests
-from denslice.store.files import sync_folder
+from denslice.store.files import NEW, sync_folder
 from denslice.store.snapshot import Snapshot
 from denslice.view import Where
 
@@ -110,7 +110,7 @@ def new_shard(head: Path, to: Path, batches: Iterable[Batch]) -> int:
 
 def _copy_head(head: Path, to: Path) -> None:
     """An index like the head. Files that never change are links, where the file system can make them."""
-    left_out = shutil.ignore_patterns(lock.NAME, manifests.OLD, "*.new")
+    left_out = shutil.ignore_patterns(lock.NAME, manifests.OLD, f"*{NEW}")
     shutil.copytree(head, to, ignore=left_out, copy_function=_link)
     (to / manifests.OLD).mkdir()
 

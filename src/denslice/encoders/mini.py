@@ -10,10 +10,11 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,10 +24,7 @@ from denslice.encoders.text import well_formed
 from denslice.encoders.word_pieces import DOCS, QUERIES, Standing, occurrences, pooled, standing
 from denslice.errors import InputError
 from denslice.store.vocabulary import Words
-from denslice.vectors import Encoded, Floats, csr
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
+from denslice.vectors import Encoded, Floats, Weights
 
 NAME = "mini"
 MODEL, TOKENIZER = "model.onnx", "tokenizer.json"
@@ -66,30 +64,28 @@ class Mini:
 
     def encode_docs(self, texts: Sequence[str]) -> Encoded:
         """BM25's weights times each word's importance, and dense vectors."""
-        plain = self._bm25.encode_docs(texts)
-        lexical, dense = self._weighed(plain.lexical, texts, DOCS, self._bm25.doc_tokens)
-        return Encoded(lexical, dense, plain.lengths)
+        return self._weighed(self._bm25.encode_docs(texts), texts, DOCS, self._bm25.doc_tokens)
 
     def encode_queries(self, texts: Sequence[str]) -> Encoded:
         """How often each known word occurs times its importance, and dense vectors."""
-        plain = self._bm25.encode_queries(texts)
-        lexical, dense = self._weighed(plain.lexical, texts, QUERIES, self._bm25.query_tokens)
-        return Encoded(lexical, dense, names=plain.names)
+        return self._weighed(self._bm25.encode_queries(texts), texts, QUERIES, self._bm25.query_tokens)
 
     def token(self, id: int) -> str:
         """The word (stem) that has this token id."""
         return self._bm25.token(id)
 
     def _weighed(
-        self, weights: sp.csr_array, texts: Sequence[str], side: int, tokens: Callable[[Sequence[str]], Iterator[Token]]
-    ) -> tuple[sp.csr_array, Floats]:
+        self, plain: Encoded, texts: Sequence[str], side: int, tokens: Callable[[Sequence[str]], Iterator[Token]]
+    ) -> Encoded:
         read = list(self._model.read(texts, self._model.lengths[side], self._bm25.analyzer.spans))
         dense = np.array([one.dense for one in read], dtype=np.float32).reshape(len(texts), -1)
-        if not weights.nnz:
-            return weights, dense
+        weights = plain.weights
+        if not len(weights.data):
+            return replace(plain, dense=dense)
         where = occurrences(weights, [_standing(one, tokens) for one in read])
-        importance = pooled(where, [one.importance[:, side] for one in read], weights.nnz)
-        return csr((weights.data * importance, weights.indices, weights.indptr), weights.shape), dense
+        importance = pooled(where, [one.importance[:, side] for one in read], len(weights.data))
+        weighed = Weights(weights.data * importance, weights.indices, weights.indptr, weights.shape)
+        return replace(plain, weights=weighed, dense=dense)
 
 
 class Model:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from denslice.vectors import Floats, Ints
+from denslice.vectors import Floats, Ints, Weights
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -53,7 +53,7 @@ def standing(words: Sequence[int], spans: Sequence[tuple[int, int]], offsets: Se
     return Standing(ids[there], first[there].astype(np.int32), end[there].astype(np.int32))
 
 
-def occurrences(weights: sp.csr_array, found: Sequence[Standing]) -> Occurrences:
+def occurrences(weights: sp.csr_array | Weights, found: Sequence[Standing]) -> Occurrences:
     """The standings of all rows, beside their words' weights, columns sorted; a word without a weight is left out."""
     width = weights.shape[1]
     texts = np.repeat(np.arange(len(found)), [len(one.words) for one in found])

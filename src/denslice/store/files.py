@@ -17,6 +17,7 @@ import numpy.typing as npt
 from denslice.errors import IndexFormatError
 
 CHUNK = 1 << 20
+NEW = ".new"  # ends the name of a file that is to take another's place
 Array = npt.NDArray[Any]
 # numpy has Python parse a header, and CPython 3.11 counts the depth of its parser over all threads: two of them at it
 # at once can end in a SystemError.
@@ -111,7 +112,7 @@ def check_contents(folder: Path, files: Mapping[str, StoredFile]) -> None:
 
 def replace_file(path: Path, data: bytes) -> None:
     """Puts a file in place in one step: after a crash the old one or the new one is there, whole."""
-    new = path.with_name(path.name + ".new")
+    new = path.with_name(path.name + NEW)
     with new.open("wb") as file:
         file.write(data)
         file.flush()

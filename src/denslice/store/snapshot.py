@@ -13,8 +13,9 @@ import numpy as np
 
 from denslice.errors import IndexFormatError, InputError
 from denslice.slicing import Slicing
+from denslice.store import lock
 from denslice.store import manifest as manifests
-from denslice.store.files import StoredFile, check_contents, check_sizes, load_array
+from denslice.store.files import NEW, StoredFile, check_contents, check_sizes, load_array
 from denslice.store.manifest import Manifest, PieceEntry, SegmentEntry, SlicingEntry
 from denslice.store.segment import Segment
 from denslice.store.vocabulary import Piece, Vocabulary
@@ -23,6 +24,7 @@ from denslice.vectors import Ints
 SEGMENTS = "segments"
 VOCABULARY = "vocabulary"
 PLACES = "slicing.npy"
+PARTS = (SEGMENTS, VOCABULARY, manifests.OLD)
 
 
 class Snapshot:
@@ -100,18 +102,26 @@ class Snapshot:
 
 
 def create(folder: Path, manifest: Manifest) -> None:
-    """Makes an empty index in a folder that is not there yet, or is there and empty."""
+    """Makes an empty index in a folder that is not there yet, is empty, or in which making one was interrupted."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            what = "an index is already there" if (folder / manifests.NAME).exists() else "the folder is not empty"
-            raise InputError(f"{folder}: {what}")
-        (folder / SEGMENTS).mkdir()
-        (folder / VOCABULARY).mkdir()
-        (folder / manifests.OLD).mkdir()
-        manifests.write(folder, manifest)
+        _check_free(folder)
+        with lock.writing(folder):
+            _check_free(folder)  # still: someone else may have been faster
+            for part in PARTS:
+                (folder / part).mkdir(exist_ok=True)
+            manifests.write(folder, manifest)
     except OSError as error:
         raise InputError(f"{folder}: cannot make an index here ({error.strerror})") from error
+
+
+def _check_free(folder: Path) -> None:
+    """InputError where something is in the folder that an interrupted `create` has not left."""
+    if (folder / manifests.NAME).exists():
+        raise InputError(f"{folder}: an index is already there")
+    remains = {lock.NAME, manifests.NAME + NEW, *(part for part in PARTS if not any((folder / part).glob("*")))}
+    if {path.name for path in folder.iterdir()} - remains:
+        raise InputError(f"{folder}: the folder is not empty")
 
 
 def sweep(folder: Path) -> None:
