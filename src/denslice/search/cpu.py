@@ -48,16 +48,15 @@ RESCORING, OPENING = 250, 100  # postings that could be read while one document 
 
 
 class Scale(NamedTuple):
-    """How scores of stage one are counted: the largest, bits of a posting's share below one unit, and of a bin."""
+    """How scores of stage one are counted: the largest, and bits of a posting's share below one unit."""
 
     dtype: Any
     largest: int
     fraction: int
-    bin_shift: int
 
 
-NARROW = Scale(np.uint16, 2**16 - 1, 16, 4)
-WIDE = Scale(np.uint32, 2**31 - 1, 0, 20)
+NARROW = Scale(np.uint16, 2**16 - 1, 16)
+WIDE = Scale(np.uint32, 2**31 - 1, 0)
 NARROW_LARGEST, NARROW_FRACTION = NARROW.largest, NARROW.fraction
 
 

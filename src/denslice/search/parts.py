@@ -2,9 +2,6 @@
 
 A table has a row for each segment and a column for each of the names below: how many there are of something, or the
 address of an array. Whoever uses a table holds on to the parts, masks and scores meanwhile.
-
-numba keeps compiled code for as long as the file it was written in is the same, and that is not this one: after a
-change of the columns `make clean` must remove what was kept.
 """
 
 from __future__ import annotations
@@ -21,10 +18,10 @@ from denslice.store.segment import Segment
 
 (
     DOCS, BASE, BLOCK, BLOCKS, LISTS, POSTINGS, WEIGHTS, KEY_BYTES, LETTERS, KEY_WORDS,  # counts
-    BLOCK_STARTS, LIST_KEYS, LIST_STARTS, MAXIMA, ROWS, VALUES, KNOWN, KNOWN_BEFORE,  # addresses: posting lists
+    LIST_STARTS, MAXIMA, ROWS, VALUES, KNOWN, KNOWN_BEFORE,  # addresses: posting lists
     ROW_STARTS, ROW_KEYS, ROW_WEIGHTS, ID_STARTS, ID_LETTERS,  # documents
     ALLOWED, EXTRA,  # a query's own, 0 where it has none
-) = range(25)  # fmt: skip
+) = range(23)  # fmt: skip
 Table = npt.NDArray[np.int64]
 Arrays = Sequence[npt.NDArray[Any]]
 
@@ -82,8 +79,8 @@ def _fill(row: Table, segment: Segment) -> list[npt.NDArray[Any]]:
     row[DOCS], row[BLOCK], row[BLOCKS], row[LISTS] = segment.rows, p.block, len(p.block_starts) - 1, len(p.keys)
     row[POSTINGS], row[WEIGHTS], row[KEY_WORDS] = len(p.rows), len(kept.keys), known.shape[1]
     row[KEY_BYTES], row[LETTERS] = kept.keys.itemsize, len(letters)
-    arrays = {BLOCK_STARTS: p.block_starts, LIST_KEYS: p.keys, LIST_STARTS: p.starts, MAXIMA: p.maxima}
-    arrays |= {ROWS: p.rows, VALUES: p.values, KNOWN: known, KNOWN_BEFORE: before}
+    arrays = {LIST_STARTS: p.starts, MAXIMA: p.maxima, ROWS: p.rows, VALUES: p.values}
+    arrays |= {KNOWN: known, KNOWN_BEFORE: before}
     arrays |= {ROW_STARTS: kept.starts, ROW_KEYS: kept.keys, ROW_WEIGHTS: kept.weights}
     arrays |= {ID_STARTS: id_starts, ID_LETTERS: letters}
     for column, array in arrays.items():

@@ -1,7 +1,7 @@
 """Compiled loops over documents' own arrays: exact scores from weights, dense scores, and ids.
 
 Import this module inside the function that needs it: numba is slow to load. Arrays come from files that may be
-damaged: no number in them may make a loop leave an array.
+damaged: no number in them may make a loop leave an array. Where they lie is told by a table of `parts`.
 """
 
 from __future__ import annotations
