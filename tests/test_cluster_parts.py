@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from denslice import Index, InputError, MissingShardsError, open_cluster
 from denslice.cluster.layout import Layout, owner, read_layout
 from denslice.cluster.merging import merge
 from denslice.cluster.parts import Part, columns, cut, read_part, read_ready
-from denslice.cluster.replica import Replica
+from denslice.cluster.replica import Replica, first_alone
 from denslice.cluster.spool import Spool, write_spool
 from denslice.corpus import read_docs
 from denslice.errors import IndexFormatError
@@ -212,6 +213,24 @@ def test_a_replica_that_is_ready_compiles_nothing_for_the_first_query(tmp_path: 
     index.add_vectors(["a", "b"], sp.csr_array(np.eye(2, 8, dtype=np.float32)), dense=np.ones((2, 4)))
     done = subprocess.run([sys.executable, "-c", LOADED, index.path], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("True 0\n", "")
+
+
+def test_the_first_replica_gets_ready_alone_and_the_others_after_it_together() -> None:
+    meeting = threading.Barrier(3)
+
+    def follow() -> None:
+        with first_alone():
+            meeting.wait(20)
+
+    others = [threading.Thread(target=follow) for _ in range(2)]
+    with first_alone():
+        for other in others:
+            other.start()
+        time.sleep(0.1)
+        assert meeting.n_waiting == 0
+    meeting.wait(20)  # both are in at the same time
+    for other in others:
+        other.join()
 
 
 @pytest.mark.parametrize("encoder", ["bm25", "mini", "vectors"])

@@ -18,7 +18,7 @@ from denslice.errors import DensliceError, InputError
 
 AT_ONCE = 4  # calls a replica works on side by side
 POLL = 0.5  # seconds
-OPENING = 60.0  # seconds that replicas are given to start, at least
+OPENING = 300.0  # seconds that replicas are given to start, at least: the first one may have to compile
 Request = tuple[int, bytes]  # the commit that must at least be seen, and the question, packed
 Requests = Mapping[int, Request]  # by shard
 Call = Any  # Ray's reference to a result that will come
@@ -89,7 +89,7 @@ class Replicas:
         return actor.remote(str(self.layout.shard(shard)), self.serving.device)
 
     def wait_until_ready(self) -> list[int]:
-        """Waits until every shard has a replica that answers; the shards that have none after a minute."""
+        """Waits until every shard has a replica that answers; the shards that have none in time."""
         calls = {actor.ready.remote(): shard for shard, actors in enumerate(self._actors) for actor in actors}
         allowed = max(self.serving.wait, OPENING)
         done, _ = self._ray.wait(list(calls), num_returns=len(calls), timeout=allowed)

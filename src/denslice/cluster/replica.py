@@ -5,9 +5,12 @@ Questions and answers travel as bytes: pickled here, they cost a fraction of wha
 
 from __future__ import annotations
 
+import fcntl
 import pickle
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from denslice.cluster.shard import Shard
@@ -63,6 +66,23 @@ def unpacked(answer: bytes) -> Any:
     return pickle.loads(answer)
 
 
+@contextmanager
+def first_alone() -> Iterator[None]:
+    """A block that the first of some processes is in alone, and the others after it, together.
+
+    So one of a machine's replicas compiles what search needs, if nobody has yet, and the others load that. The lock is
+    on this file, which those have in common that share what was compiled.
+    """
+    with ExitStack() as held:
+        with suppress(OSError):  # some file systems have no locks
+            file = held.enter_context(Path(__file__).open("rb"))
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                fcntl.flock(file, fcntl.LOCK_SH)
+        yield
+
+
 class Replica:
     """Answers for one shard. Each question names the commit it must at least see, and the replica moves on to it."""
 
@@ -74,7 +94,9 @@ class Replica:
 
     def ready(self) -> bool:
         """Opens the shard and makes it ready to search; True."""
-        self._shard(0).warm_up()
+        shard = self._shard(0)
+        with first_alone():
+            shard.warm_up()
         return True
 
     def answer(self, generation: int, question: bytes) -> bytes:
