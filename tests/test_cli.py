@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -10,6 +11,7 @@ import resource
 import signal
 import subprocess
 import sys
+import termios
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -333,13 +335,18 @@ def _heed_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+def _is_empty(pipe: int) -> bool:
+    """Whether all that was written has been read."""
+    return not any(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))
+
+
 def begin(slow: Path, to: Path) -> tuple[subprocess.Popen[str], int]:
     """A process that has its hidden folder locked and waits for the pipe's next line."""
     running = process("index", slow, "--to", to, preexec_fn=_heed_interrupts)
     feed = os.open(slow, os.O_WRONLY)  # returns when the process reads
     os.write(feed, b'{"id": "a", "text": "x"}\n')
     held = to.with_name(f".{to.name}.building") / "lock"
-    wait_until(lambda: held.exists() or running.poll() is not None)
+    wait_until(lambda: (held.exists() and _is_empty(feed)) or running.poll() is not None)
     assert running.poll() is None
     return running, feed
 
