@@ -174,7 +174,6 @@ class Index:
         `mode` is "lexical", "dense" or "hybrid", the last being the default where there are dense vectors; `lam`
         weighs the dense score, as the encoder does if left out. Both sides choose candidates, and nothing is missed;
         `candidates_from="lexical"` adds the dense score only to what the lexical side found, as in the paper.
-        Where a segment's dense vectors have a faiss index, it proposes documents; "all" looks at every vector instead.
         `caution` below 1 makes a search by words faster and no longer sure: stage one leaves out weights that add
         little, and the best of what it then finds are scored in full.
         """

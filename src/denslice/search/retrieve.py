@@ -28,7 +28,7 @@ ROUGH = 96  # documents at least that are rescored besides the k best, where cau
 DEEP = 10_000  # documents wanted, beyond which queries are searched one by one, to save memory
 ROOM = 1_024  # documents held while scanning, to begin with
 MODES = ("lexical", "dense", "hybrid")
-SIDES = ("both", "lexical", "all")
+SIDES = ("both", "lexical")
 Mask = npt.NDArray[np.uint8]
 NO_MASK: Mask = np.zeros(0, dtype=np.uint8)
 NO_ROWS: Ints = np.zeros(0, dtype=np.int64)
@@ -103,10 +103,7 @@ def search(segments: Parts, query: QueryVectors, settings: Settings, masks: Sequ
     if not settings.rerank:
         return first_stage(segments, query, settings, masks)
     if settings.candidates_from == "lexical" and query.dense is not None and len(query.keys):
-        return _best_of_candidates(segments, query, settings, masks, [NO_ROWS])
-    if settings.candidates_from == "both" and query.dense is not None and any(s.neighbours for s in segments):
-        near = _nearest(segments, query, query.dense, max(settings.k, settings.candidates), masks)
-        return _best_of_candidates(segments, query, settings, masks, near)
+        return _best_of_candidates(segments, query, settings, masks)
     dense = [NO_SCORES if query.dense is None else _dense_scores(segment, query) for segment in segments]
     every = np.concatenate(dense) if any(map(len, dense)) else NO_SCORES
     positions, bounds = retrieve(segments, query, settings, masks, dense)
@@ -155,34 +152,13 @@ def search_words(
     ]
 
 
-def _best_of_candidates(
-    segments: Parts, query: QueryVectors, settings: Settings, masks: Sequence[Mask], near: Sequence[Ints]
-) -> Found:
-    """The k best, by both scores, of the best `candidates` by words and of these near ones.
-
-    Without near ones it is the paper's fusion (its section 5.3).
-    """
+def _best_of_candidates(segments: Parts, query: QueryVectors, settings: Settings, masks: Sequence[Mask]) -> Found:
+    """The k best, by both scores, of the best `candidates` by words: the paper's fusion (its section 5.3)."""
     wide = replace(settings, k=max(settings.k, settings.candidates), rerank=False)  # the bounds choose
     by_words, bounds = retrieve(segments, query, wide, masks, [NO_SCORES] * len(segments))
-    positions = np.unique(np.concatenate([by_words[best_of(bounds, wide.k)], *near]))
+    positions = np.unique(by_words[best_of(bounds, wide.k)])
     lexical = rerank(segments, positions, query)
     return rank(segments, positions, lexical, dense_scores_of(segments, positions, query), settings.k)
-
-
-def _nearest(segments: Parts, query: QueryVectors, vector: Floats, count: int, masks: Sequence[Mask]) -> list[Ints]:
-    """Per segment the positions of `count` rows whose dense vectors are nearest: about, where it has neighbours."""
-    found = []
-    base = 0
-    for s, mask in zip(segments, masks, strict=True):
-        if s.neighbours is not None:
-            rows = s.neighbours.nearest(vector, count, mask)
-        else:
-            scores = _dense_scores(s, query)
-            allowed = np.flatnonzero(mask) if len(mask) else np.arange(len(scores))
-            rows = allowed[np.argsort(-scores[allowed], kind="stable")[:count]]
-        found.append(rows + base)
-        base += s.rows
-    return found
 
 
 def first_stage(segments: Parts, query: QueryVectors, settings: Settings, masks: Sequence[Mask]) -> Found:

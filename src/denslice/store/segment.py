@@ -17,11 +17,9 @@ import numpy.typing as npt
 
 from denslice.errors import IndexFormatError
 from denslice.records import Doc
-from denslice.store import neighbours
 from denslice.store.documents import Documents
 from denslice.store.files import Array, check_contents, load_array, save_arrays, sync_folder
 from denslice.store.manifest import SegmentEntry
-from denslice.store.neighbours import Neighbours
 from denslice.store.segment_writer import Batch
 from denslice.vectors import Ints, csr
 
@@ -106,12 +104,6 @@ class Segment:
         if dense.ndim != 2 or dense.dtype != np.float16 or len(dense) != self.rows or not dense.flags.c_contiguous:
             raise IndexFormatError(f"{self.folder / 'dense.npy'}: holds {dense.dtype} {dense.shape}; it is damaged")
         return dense
-
-    @cached_property
-    def neighbours(self) -> Neighbours | None:
-        """What finds dense vectors without looking at each, where there are so many that it was written."""
-        stored = self.entry.files.get(neighbours.NAME)
-        return Neighbours(self.folder, stored) if stored and neighbours.is_installed() else None
 
     @cached_property
     def lengths(self) -> Array:

@@ -15,7 +15,6 @@ from denslice.store import documents
 from denslice.store.documents import DocumentsWriter
 from denslice.store.files import Array, StoredFile, save_arrays, seal, sync_folder
 from denslice.store.manifest import SegmentEntry
-from denslice.store.neighbours import write_neighbours
 from denslice.vectors import Ints, csr, stacked
 
 if TYPE_CHECKING:
@@ -75,8 +74,7 @@ class SegmentWriter:
         files |= save_arrays(self.folder, _frequency_arrays(kept, lost))
         files |= self._write_postings(kept)
         if self.dense:
-            dense = np.concatenate(self.dense)
-            files |= save_arrays(self.folder, {"dense": dense}) | write_neighbours(self.folder, dense)
+            files |= save_arrays(self.folder, {"dense": np.concatenate(self.dense)})
         sync_folder(self.folder)
         return SegmentEntry(self.folder.name, len(self.ids), self.weights, int(lengths.sum()), files)
 
