@@ -39,7 +39,7 @@ def main() -> None:
         collection, _, split = name.partition(":")
         folder = given.folder / collection
         docs = list(read_docs([folder]))
-        lengths[name] = round(sum(Analyzer().length(doc.contents) for doc in docs) / len(docs), 1)
+        lengths[name] = round(sum(len(Analyzer().words(doc.contents)) for doc in docs) / len(docs), 1)
         queries, judged = _judged(folder, split or "test")
         averages = {"measured": lengths[name]} | {f"{length:g}": length for length in given.lengths}
         found[name] = {told: _ndcg(docs, queries, judged, given.encoder, one) for told, one in averages.items()}

@@ -24,9 +24,8 @@ import Stemmer
 import journal
 from denslice import Doc, Index, Query
 from denslice.corpus import read_docs, read_queries
-from denslice.encoders.bm25 import Bm25, Bm25Config
+from denslice.encoders.text import Analyzer
 from denslice.runs import read_qrels
-from denslice.store.vocabulary import Vocabulary
 from slicing_page import Floats, Result, Setting, draw, refresh, tables
 
 K1, B, K = 0.9, 0.4, 100
@@ -73,7 +72,7 @@ def collection(folder: Path) -> Collection:
     """The collection in a BEIR folder."""
     docs, qrels = list(read_docs([folder])), read_qrels(folder / "qrels" / "test.tsv")
     queries = [query for query in read_queries(folder) if query.id in qrels]
-    length = Bm25(Bm25Config(), Vocabulary()).total_length(doc.contents for doc in docs)
+    length = sum(len(Analyzer().words(doc.contents)) for doc in docs)
     return Collection(folder.name, docs, queries, qrels, length / len(docs))
 
 

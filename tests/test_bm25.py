@@ -25,7 +25,7 @@ from denslice.store.vocabulary import Growth, Piece, Vocabulary, write_piece
 
 DATA = Path(os.environ.get("DENSLICE_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
-PLAIN = Bm25Config(language="none", stop_words=("the",))
+PLAIN = Bm25Config(language="none", stop_words=("the",), average_length=2.0)
 TEXTS = [
     "The cat sat on the mat, and the cats were sitting.",
     "A dog chased the cat.",
@@ -40,14 +40,13 @@ SOME = ["aa", "bb", "cc", "dd", "the"]
 QUERIES = ["cats chasing mice", "cat cat dog", "Crème of the wing", "running", "to be unknownword cat"]
 
 
-def growing(config: Bm25Config = PLAIN, average_length: float | None = 2.0) -> Bm25:
-    return Bm25(config, Growth(Vocabulary()), average_length)
+def growing(config: Bm25Config = PLAIN) -> Bm25:
+    return Bm25(config, Growth(Vocabulary()))
 
 
 def scores(docs: list[str], queries: list[str]) -> np.ndarray:
     """(queries, docs) by a plain product."""
-    encoder = growing(Bm25Config(), None)
-    encoder = growing(Bm25Config(), encoder.total_length(docs) / len(docs))
+    encoder = growing(Bm25Config(average_length=sum(len(Analyzer().words(doc)) for doc in docs) / len(docs)))
     weights = encoder.encode_docs(docs).lexical
     df = np.bincount(weights.indices, minlength=weights.shape[1])
     asked = encoder.encode_queries(queries).lexical
@@ -118,7 +117,7 @@ def test_text_without_sense_still_gives_words(text: str, words: list[str]) -> No
 def test_a_million_characters_are_encoded(text: str) -> None:
     encoded = growing().encode_docs([text])
     assert encoded.lexical.nnz == 1
-    assert growing().total_length([text]) == encoded.lengths[0]
+    assert encoded.lengths.tolist() == [len(PLAIN.analyzer().words(text))]
 
 
 def test_a_word_is_stemmed_once_and_the_memory_of_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,9 +174,8 @@ def test_a_query_weight_is_how_often_the_word_occurs() -> None:
     assert encoder.encode_queries(["cat the cat", "dog", "Red"]).lexical.toarray().tolist() == [[0, 2], [0, 0], [1, 0]]
 
 
-def test_queries_and_lengths_never_grow_the_vocabulary() -> None:
+def test_queries_never_grow_the_vocabulary() -> None:
     encoder = growing()
-    assert encoder.total_length(["the red cat", "dog"]) == 3
     assert encoder.encode_queries(["red cat"]).lexical.shape == (1, 0)
     assert len(encoder.words) == 0
 
@@ -191,13 +189,13 @@ def test_a_word_asked_for_before_it_was_added_is_found_after() -> None:
 
 def test_over_a_fixed_vocabulary_unknown_words_count_in_the_length_only(tmp_path: Path) -> None:
     write_piece(tmp_path, ["cat"])
-    encoded = Bm25(PLAIN, Vocabulary([Piece.open(tmp_path, 0)]), 2.0).encode_docs(["cat the unheard", "unheard"])
+    encoded = Bm25(PLAIN, Vocabulary([Piece.open(tmp_path, 0)])).encode_docs(["cat the unheard", "unheard"])
     assert encoded.lengths.tolist() == [2, 1]
     np.testing.assert_allclose(encoded.lexical.toarray(), [[1 / 1.9], [0]], rtol=1e-6)
 
 
 def test_documents_added_in_batches_weigh_as_they_do_at_once() -> None:
-    whole, parts = growing(Bm25Config(), 5.0), growing(Bm25Config(), 5.0)
+    whole, parts = growing(Bm25Config()), growing(Bm25Config())
     expected = whole.encode_docs(TEXTS).lexical.toarray()
     for number, text in enumerate(TEXTS):
         row = parts.encode_docs([text]).lexical.toarray()[0]
@@ -241,7 +239,7 @@ def test_phrases_in_one_bucket_are_one_token_and_a_vocabulary_stays_small(monkey
 
 def test_documents_with_phrases_weigh_the_same_in_batches_and_at_once() -> None:
     config = Bm25Config(phrases=0.4)
-    whole, parts = growing(config, 5.0), growing(config, 5.0)
+    whole, parts = growing(config), growing(config)
     expected = whole.encode_docs(TEXTS).lexical.toarray()
     for number, text in enumerate(TEXTS):
         row = parts.encode_docs([text]).lexical.toarray()[0]
@@ -249,14 +247,12 @@ def test_documents_with_phrases_weigh_the_same_in_batches_and_at_once() -> None:
     assert [parts.token(id) for id in range(len(parts.words))] == [whole.token(id) for id in range(len(whole.words))]
 
 
-def test_the_average_length_of_the_settings_goes_before_the_measured_one() -> None:
-    assert growing(Bm25Config(average_length=7.0), 5.0).average_length == 7.0
-    assert growing(Bm25Config(), 5.0).average_length == 5.0
-
-
-def test_documents_cannot_be_encoded_without_an_average_length() -> None:
-    with pytest.raises(InputError, match="give average_length"):
-        growing(average_length=None).encode_docs(["cat"])
+def test_a_word_weighs_as_its_count_and_its_documents_length_beside_the_average_length_say() -> None:
+    for average in (2.0, 7.0):
+        weights = growing(replace(PLAIN, average_length=average)).encode_docs(["cat cat dog", "the cat"]).lexical
+        norms = [0.9 * (0.6 + 0.4 * length / average) for length in (3, 1)]
+        expected = [2 / (2 + norms[0]), 1 / (1 + norms[0]), 1 / (1 + norms[1])]
+        np.testing.assert_allclose(weights.data, expected, rtol=1e-6)
 
 
 def test_idf_is_lucenes() -> None:
@@ -289,6 +285,7 @@ def test_a_setting_that_does_not_exist_is_an_error() -> None:
         {"phrases": -1},
         {"phrases": None},
         {"average_length": 0},
+        {"average_length": None},
         {"average_length": "long"},
         {"language": "klingon"},
         {"language": ["english"]},

@@ -11,6 +11,7 @@ import Stemmer
 
 from denslice import Doc, Index, Query
 from denslice.corpus import read_docs, read_queries
+from denslice.encoders.text import Analyzer
 from denslice.runs import read_qrels
 
 DATA = Path(os.environ.get("DENSLICE_DATA", Path(__file__).parents[2] / "shared" / "data"))
@@ -40,9 +41,8 @@ def queries(qrels: Qrels) -> list[Query]:
 
 @pytest.fixture(scope="module")
 def undensified(tmp_path_factory: pytest.TempPathFactory, docs: list[Doc], queries: list[Query], qrels: Qrels) -> float:
-    index = Index.create(
-        tmp_path_factory.mktemp("undensified") / "it.idx", "bm25", slices=MORE_THAN_ITS_WORDS, slicing="stride"
-    )
+    path = tmp_path_factory.mktemp("undensified") / "it.idx"
+    index = Index.create(path, "bm25", slices=MORE_THAN_ITS_WORDS, slicing="stride", options=as_bm25s(docs))
     index.add(docs)
     return ndcg(run(index, queries), qrels)
 
@@ -57,9 +57,16 @@ def test_bm25_without_collisions_ranks_as_bm25s_does(
 def test_learned_768_slices_stay_within_one_percent_of_no_slicing(
     query: str, tmp_path: Path, undensified: float, docs: list[Doc], queries: list[Query], qrels: Qrels
 ) -> None:
-    index = Index.create(tmp_path / "it.idx", "bm25", slices=768, slicing="learned", query=query)
+    index = Index.create(
+        tmp_path / "it.idx", "bm25", slices=768, slicing="learned", query=query, options=as_bm25s(docs)
+    )
     index.add(docs)
     assert ndcg(run(index, queries), qrels) == pytest.approx(undensified, rel=0.01)
+
+
+def as_bm25s(docs: list[Doc]) -> dict[str, float]:
+    """The average length that bm25s measures."""
+    return {"average_length": sum(len(Analyzer().words(doc.contents)) for doc in docs) / len(docs)}
 
 
 def run(index: Index, queries: list[Query]) -> Run:

@@ -179,10 +179,9 @@ def test_any_documents_come_back_as_they_were(docs: list[Doc]) -> None:
 
 @pytest.mark.parametrize("slicing", ["stride", "learned"])
 def test_documents_added_in_several_commits_are_found_as_if_added_in_one(tmp_path: Path, slicing: str) -> None:
-    options = {"average_length": 50}
-    at_once = Index.create(tmp_path / "one", "bm25", slicing=slicing, options=options)
+    at_once = Index.create(tmp_path / "one", "bm25", slicing=slicing)
     at_once.add(DOCS)
-    in_turn = Index.create(tmp_path / "many", "bm25", slicing=slicing, options=options)
+    in_turn = Index.create(tmp_path / "many", "bm25", slicing=slicing)
     assert [in_turn.add([doc]) for doc in DOCS] == [1, 1, 1, 1]
     for text in ("aircraft wings", "water boats", "flight", "the air needs lift"):
         assert pairs(in_turn, text) == pairs(at_once, text) != []

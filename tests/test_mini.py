@@ -36,9 +36,8 @@ ODD = [
 ]
 
 
-def embedded(average_length: float = 8.0) -> Mini:
-    options = mini.mini_options("mini", {})
-    encoder = load("mini", options, Growth(Vocabulary()), average_length)
+def embedded() -> Mini:
+    encoder = load("mini", mini.mini_options("mini", {}), Growth(Vocabulary()))
     assert isinstance(encoder, Mini)
     return encoder
 
@@ -78,7 +77,7 @@ def test_a_phrase_is_found_and_named_in_the_explanation(tmp_path: Path) -> None:
 
 
 def test_a_phrase_is_as_important_as_its_words() -> None:
-    plain, weighed = Bm25(Bm25Config(b=0.3, phrases=0.3), Growth(Vocabulary()), 5.0), embedded(5.0)
+    plain, weighed = Bm25(Bm25Config(b=0.3, phrases=0.3), Growth(Vocabulary())), embedded()
     text = "a tale of heat transfer in pipes"
     before, after = (encoder.encode_docs([text]).lexical for encoder in (plain, weighed))
     assert before.indices.tolist() == after.indices.tolist()
@@ -123,7 +122,7 @@ def test_odd_texts_are_encoded_as_documents_and_as_queries(tmp_path: Path) -> No
 
 def test_words_the_model_does_not_reach_keep_bm25s_weight() -> None:
     text = "filler " * 300 + "needle"
-    encoder, plain = embedded(), Bm25(Bm25Config(b=0.3, phrases=0.3), Growth(Vocabulary()), 8.0)
+    encoder, plain = embedded(), Bm25(Bm25Config(b=0.3, phrases=0.3), Growth(Vocabulary()))
     weights, bm25 = encoder.encode_docs([text]).lexical, plain.encode_docs([text]).lexical
     names = [encoder.token(id) for id in weights.indices]
     assert weights.data[names.index("needl")] == bm25.data[names.index("needl")]
@@ -143,8 +142,7 @@ def test_a_word_cut_in_two_at_the_end_of_what_is_read_makes_no_new_word() -> Non
 
 
 def test_an_index_that_grew_gives_the_scores_of_one_made_at_once(tmp_path: Path) -> None:
-    options = {"average_length": 8.0}
-    at_once, in_turn = (Index.create(tmp_path / name, slicing="stride", options=options) for name in "ab")
+    at_once, in_turn = (Index.create(tmp_path / name, slicing="stride") for name in "ab")
     at_once.add(CARS)
     for doc in CARS:
         in_turn.add([doc])
@@ -214,13 +212,13 @@ def exported(folder: Path, name: str, texts: list[str] | None = None) -> Mini:
     to = folder / f"{name}-onnx{len(texts or [])}"
     if not to.exists():
         export_onnx(folder / name, to, texts)
-    return Mini(Model(to), Bm25Config(), Growth(Vocabulary()), 8.0)
+    return Mini(Model(to), Bm25Config(), Growth(Vocabulary()))
 
 
 def test_an_untrained_model_is_exactly_bm25_and_its_backbones_vector(trained: Path) -> None:
     from small_models import TEXTS
 
-    plain = Bm25(Bm25Config(), Growth(Vocabulary()), 8.0).encode_docs(TEXTS)
+    plain = Bm25(Bm25Config(), Growth(Vocabulary())).encode_docs(TEXTS)
     found = exported(trained, "untrained").encode_docs(TEXTS)
     np.testing.assert_allclose(found.lexical.toarray(), plain.lexical.toarray(), rtol=1e-6)
     assert found.lengths.tolist() == plain.lengths.tolist()
@@ -244,8 +242,6 @@ def test_the_exported_model_gives_what_the_trained_one_gives(trained: Path, side
         wanted = model(batch.ids, batch.mask, batch.words)
 
     encoder = exported(trained, "model")
-    average = sum(map(len, map(Analyzer().words, texts))) / len(texts)
-    encoder._bm25.average_length = average
     docs = encoder.encode_docs(texts)
     found = docs if side == "docs" else encoder.encode_queries(texts)
     np.testing.assert_allclose(found.dense, wanted.dense.numpy(), atol=2e-5)

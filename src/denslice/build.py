@@ -15,8 +15,6 @@ import numpy as np
 from denslice import encoders
 from denslice.densify import split_by_slice
 from denslice.encoders import Encoder
-from denslice.encoders.bm25 import Bm25
-from denslice.encoders.mini import Mini
 from denslice.errors import InputError
 from denslice.records import Doc, checked_doc, checked_id
 from denslice.slicing import Slicing
@@ -26,15 +24,14 @@ from denslice.store.segment import Segment
 from denslice.store.segment_writer import Batch as StoredBatch
 from denslice.store.segment_writer import SegmentWriter
 from denslice.store.snapshot import PLACES, SEGMENTS, VOCABULARY, Snapshot
-from denslice.store.vocabulary import Growth, Vocabulary, merged_words, write_piece
+from denslice.store.vocabulary import Growth, merged_words, write_piece
 from denslice.vectors import Encoded, Floats, csr, stacked
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
 BATCH = 2_048  # documents encoded, stored or deleted at a time, or fewer where an encoder likes it
-SAMPLE = 20_000  # documents a slicing, and the average length, are learned from
-SAMPLE_CHARACTERS = 64_000_000
+SAMPLE = 20_000  # documents a slicing is learned from
 SEGMENT_DOCS = 1 << 18
 SEGMENT_WEIGHTS = 1 << 26
 MUCH_DELETED = 0.2  # share of deleted rows from which a segment is rewritten by a merge
@@ -65,10 +62,8 @@ class Build:
         """Encodes and stores documents; how many."""
         if isinstance(docs, str | Mapping | Doc) or not isinstance(docs, Iterable):
             raise InputError(f"documents come in a list, not as one {type(docs).__name__}")
-        stream = map(checked_doc, docs)
-        first = list(sample_docs(stream))
-        encoder = self._encoder(first)
-        return self._add(encode_batches(chain(first, stream), encoder))
+        encoder = encoders.load(self.manifest.encoder, self.manifest.encoder_options, self.words)
+        return self._add(encode_batches(map(checked_doc, docs), encoder))
 
     def add_vectors(
         self, ids: Sequence[str], weights: sp.csr_array, texts: Sequence[str] | None, dense: Floats | None
@@ -136,11 +131,6 @@ class Build:
         if at not in self.gone:
             return segment.entry
         return segment.without(np.array(sorted(self.gone[at])), generation)
-
-    def _encoder(self, first: list[Doc]) -> Encoder:
-        length = sum(segment.length for segment in self.manifest.segments)
-        average = average_length(self.manifest, first, length, self.manifest.docs)
-        return encoders.load(self.manifest.encoder, self.manifest.encoder_options, self.words, average)
 
     def _add(self, batches: Iterator[Batch]) -> int:
         batches = self._told(batches)
@@ -276,28 +266,6 @@ def _is_unicode(doc: Doc) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def average_length(manifest: Manifest, first: Sequence[Doc], length: int = 0, docs: int = 0) -> float | None:
-    """The average length of documents that are there (their words, their number) and of the first new ones.
-
-    None where the encoder does not weigh by length.
-    """
-    encoder = encoders.load(manifest.encoder, manifest.encoder_options, Growth(Vocabulary()))
-    if not isinstance(encoder, Bm25 | Mini):
-        return None
-    length += encoder.total_length(doc.contents for doc in first)
-    return length / (docs + len(first)) if length else 1.0
-
-
-def sample_docs(docs: Iterator[Doc]) -> Iterator[Doc]:
-    """The first documents: as many as the average length of an add is measured on."""
-    characters = 0
-    for doc in islice(docs, SAMPLE):
-        yield doc
-        characters += len(doc.contents)
-        if characters > SAMPLE_CHARACTERS:
-            return
 
 
 def encode_batches(docs: Iterator[Doc], encoder: Encoder) -> Iterator[Batch]:

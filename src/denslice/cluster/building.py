@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from denslice import encoders
-from denslice.build import SAMPLE, Batch, average_length, encode_batches, sample_docs
+from denslice.build import SAMPLE, Batch, encode_batches
 from denslice.cluster import engine
 from denslice.cluster.layout import BUILDING, Layout
 from denslice.cluster.parts import READY, Part, columns, cut, read_part, read_ready, stamps
@@ -56,7 +56,6 @@ class Plan:
     shards: int
     parts: tuple[Part, ...]
     stamps: Mapping[str, list[int]]
-    average_length: float | None
 
     @property
     def layout(self) -> Layout:
@@ -142,12 +141,10 @@ def _plan(inputs: Sequence[str], to: Path, chosen: Mapping[str, Any], shards: in
     parts = tuple(cut(inputs, shards, part_bytes))
     path = to / BUILDING / PLAN
     if path.exists():
-        return _begun(_read_plan(path, to), Plan(str(to), settings, shards, parts, stamps(parts), None))
+        return _begun(_read_plan(path, to), Plan(str(to), settings, shards, parts, stamps(parts)))
     shutil.rmtree(to / "head", ignore_errors=True)
     create_index(to / "head", settings)
-    manifest = Snapshot(to / "head").manifest
-    average = average_length(manifest, list(sample_docs(_docs(parts, settings)))) if not parts[0].is_ready else None
-    plan = Plan(str(to), settings, shards, parts, stamps(parts), average)
+    plan = Plan(str(to), settings, shards, parts, stamps(parts))
     replace_file(path, json.dumps(_told(plan)).encode())
     return plan
 
@@ -175,7 +172,6 @@ def _told(plan: Plan) -> dict[str, Any]:
         "shards": plan.shards,
         "parts": [part.to_json() for part in plan.parts],
         "stamps": dict(plan.stamps),
-        "average_length": plan.average_length,
     }
 
 
@@ -228,7 +224,7 @@ def _encoded(plan: Plan, part: Part, words: Growth) -> Iterator[Batch]:
         yield [Doc(id) for id in ids], Encoded(weights)
         return
     manifest = Snapshot(plan.layout.head).manifest
-    encoder = encoders.load(manifest.encoder, manifest.encoder_options, words, plan.average_length)
+    encoder = encoders.load(manifest.encoder, manifest.encoder_options, words)
     yield from encode_batches(_docs([part], plan.chosen), encoder)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -14,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from denslice import encoders
-from denslice.build import Batch, Progress, average_length, encode_batches, ready_batches, sample_docs
+from denslice.build import Batch, Progress, encode_batches, ready_batches
 from denslice.cluster import engine, shard
 from denslice.cluster.asking import Replicas, Serving
 from denslice.cluster.layout import BUILDING, Layout, read_layout
@@ -65,14 +64,11 @@ class Cluster(Index):
         """Adds documents, each in the shard that owns its id; how many. Encoding is done here."""
         if isinstance(docs, str | Mapping | Doc) or not isinstance(docs, Iterable):
             raise InputError(f"documents come in a list, not as one {type(docs).__name__}")
-        stream = map(checked_doc, docs)
 
         def batches(words: Growth) -> Iterator[Batch]:
-            manifest, counts = self._view.snapshot.manifest, self._view.counts
-            first = list(sample_docs(stream))
-            average = average_length(manifest, first, counts.length, counts.docs)
-            encoder = encoders.load(manifest.encoder, manifest.encoder_options, words, average)
-            return encode_batches(chain(first, stream), encoder)
+            manifest = self._view.snapshot.manifest
+            encoder = encoders.load(manifest.encoder, manifest.encoder_options, words)
+            return encode_batches(map(checked_doc, docs), encoder)
 
         return self._add(batches, wait, progress)
 

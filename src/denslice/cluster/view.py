@@ -34,11 +34,6 @@ class Counts:
         """How many documents can be found."""
         return sum(shard.docs for shard in self.shards)
 
-    @property
-    def length(self) -> int:
-        """How many words all their texts have."""
-        return sum(segment.length for shard in self.shards for segment in shard.manifest.segments)
-
     def document_frequencies(self, keys: Ints) -> Ints:
         """How many documents have each token."""
         return self._frequencies[keys]

@@ -45,12 +45,12 @@ def checked_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return model_options(name, options)
 
 
-def load(name: str, options: Mapping[str, Any], words: Words, average_length: float | None = None) -> Encoder:
-    """The encoder over this vocabulary; `average_length` is the collection's, for encoders that weigh by length."""
+def load(name: str, options: Mapping[str, Any], words: Words) -> Encoder:
+    """The encoder over this vocabulary."""
     if name == "bm25":
-        return Bm25(Bm25Config.from_json(dict(options)), words, average_length)
+        return Bm25(Bm25Config.from_json(dict(options)), words)
     if name == "vectors":
         return Vectors(VectorsConfig.from_json(options), words)
     if name == NAME or is_exported(options["model"]):
-        return load_mini(options, words, average_length)
+        return load_mini(options, words)
     return load_model(options)

@@ -1,6 +1,7 @@
 """BM25 as an inner product: a document's weights hold term frequency and length, the query's side holds idf.
 
-So documents that are added later change the idf and no stored weight. Two words side by side can count as a phrase:
+Weights depend on the document and on fixed settings alone: documents that are added later change the idf and no stored
+weight, and the order in which they come changes nothing. Two words side by side can count as a phrase:
 a token as words are, in one of BUCKETS that its hash names, so that a vocabulary stays small.
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -29,6 +30,7 @@ TokenIds = npt.NDArray[np.int32]
 Hash = TypeVar("Hash", int, npt.NDArray[np.uint64])
 BUCKETS = 1 << 16  # that phrases share
 STOP_HASH = 1 << 32  # no word has it
+AVERAGE_LENGTH = 60.0  # chosen on dev and train splits by benchmarks/average_length.py
 UNSEEN = -3  # stands for a bucket nobody asked for yet
 STOP = -2  # stands for a stop word among token ids; ABSENT is a word the vocabulary has not
 
@@ -43,8 +45,10 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True)
 class Bm25Config:
-    """BM25's settings. `average_length` fixes what is otherwise measured on the collection, in words.
+    """BM25's settings.
 
+    `average_length` is the length, in words without stop words, at which a document counts as neither long nor short.
+    It is fixed for the life of an index and never measured, so that a document weighs the same in every index.
     `phrases` is what two words side by side weigh in a document, where a word as frequent weighs 1; 0 for none.
     """
 
@@ -52,7 +56,7 @@ class Bm25Config:
     stop_words: tuple[str, ...] | None = None
     k1: float = 0.9
     b: float = 0.4
-    average_length: float | None = None
+    average_length: float = AVERAGE_LENGTH
     phrases: float = 0.0
 
     def __post_init__(self) -> None:
@@ -63,7 +67,8 @@ class Bm25Config:
             raise InputError(f"b is {self.b!r}, expected a number from 0 to 1")
         if not (_is_number(self.phrases) and self.phrases >= 0):
             raise InputError(f"phrases is {self.phrases!r}, expected a number of 0 or more")
-        _check_length(self.average_length)
+        if not (_is_number(self.average_length) and self.average_length > 0):
+            raise InputError(f"average_length is {self.average_length!r}, expected a number above 0")
 
     def analyzer(self) -> Analyzer:
         """The analyzer these settings describe."""
@@ -99,11 +104,9 @@ class Bm25:
     lam = 1.0
     uses_idf = True  # whoever searches multiplies the query's weights by `idf`
 
-    def __init__(self, config: Bm25Config, words: Words, average_length: float | None = None) -> None:
-        _check_length(average_length)
+    def __init__(self, config: Bm25Config, words: Words) -> None:
         self.config = config
         self.words = words
-        self.average_length = average_length if config.average_length is None else config.average_length
         self.analyzer = config.analyzer()
         self._place = words.place if isinstance(words, Growth) else words.find
         # From a word as it stands straight to its id. Ids never change, and in a fixed vocabulary ABSENT stays so;
@@ -111,10 +114,6 @@ class Bm25:
         self._doc_ids = Remembered(self._doc_id)
         self._hashes = Remembered(self._hash)
         self._bucket_ids = np.full(BUCKETS, UNSEEN, dtype=np.int32)
-
-    def total_length(self, texts: Iterable[str]) -> int:
-        """The number of words in the texts without stop words, from which the average length comes; never grows."""
-        return sum(map(self.analyzer.length, texts))
 
     def encode_docs(self, texts: Sequence[str]) -> Encoded:
         """Weights tf / (tf + k1 · (1 - b + b · length / average_length)): Lucene's, without idf."""
@@ -192,9 +191,7 @@ class Bm25:
         return STOP_HASH if stem is None else _hash(stem)
 
     def _norms(self, lengths: Ints) -> npt.NDArray[np.floating]:
-        if self.average_length is None:
-            raise InputError("bm25 needs the collection's average length to encode documents; give average_length")
-        return self.config.k1 * (1 - self.config.b + self.config.b * lengths / self.average_length)
+        return self.config.k1 * (1 - self.config.b + self.config.b * lengths / self.config.average_length)
 
     def _counts(self, ids: TokenIds, rows: TokenIds, texts: int) -> sp.csr_array:
         known, vocab = ids > ABSENT, len(self.words)
@@ -242,8 +239,3 @@ def _flat(ids: list[list[int]]) -> tuple[TokenIds, TokenIds]:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _check_length(average: float | None) -> None:
-    if average is not None and not (_is_number(average) and average > 0):
-        raise InputError(f"average_length is {average!r}, expected a number above 0")

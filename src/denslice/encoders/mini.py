@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
@@ -53,14 +53,10 @@ class Mini:
     uses_idf = True
     at_once = 128
 
-    def __init__(self, model: Model, config: Bm25Config, words: Words, average_length: float | None = None) -> None:
+    def __init__(self, model: Model, config: Bm25Config, words: Words) -> None:
         self._model = model
-        self._bm25 = Bm25(config, words, average_length)
+        self._bm25 = Bm25(config, words)
         self.lam = model.config.lam
-
-    def total_length(self, texts: Iterable[str]) -> int:
-        """As of BM25: the number of words without stop words."""
-        return self._bm25.total_length(texts)
 
     def encode_docs(self, texts: Sequence[str]) -> Encoded:
         """BM25's weights times each word's importance, and dense vectors."""
@@ -135,13 +131,13 @@ def mini_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return {**settings, **place, "fingerprint": fingerprint}
 
 
-def load_mini(options: Mapping[str, Any], words: Words, average_length: float | None) -> Mini:
+def load_mini(options: Mapping[str, Any], words: Words) -> Mini:
     """The encoder an index was made with; InputError if another model has taken its place."""
     settings = dict(options)
     folder = _folder(settings.pop("model", NAME))
     if settings.pop("fingerprint") != _fingerprint(folder):
         raise InputError(f"{folder}: is not the model this index was made with; put it back or make a new index")
-    return Mini(_loaded(folder), Bm25Config.from_json(settings), words, average_length)
+    return Mini(_loaded(folder), Bm25Config.from_json(settings), words)
 
 
 def is_exported(name: str) -> bool:

@@ -99,11 +99,6 @@ class Analyzer:
         stem: str = self._stemmer.stemWord(word)
         return stem
 
-    def length(self, text: str) -> int:
-        """How many words `words` would give."""
-        found = self.split(text)
-        return len(found) - sum(map(self._stops.__contains__, found))
-
     @cached_property
     def _stops(self) -> frozenset[str]:
         if self.stop_words is not None:

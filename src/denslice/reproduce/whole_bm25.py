@@ -21,7 +21,7 @@ class WholeBm25:
 
     def __init__(self, doc_texts: Iterator[str]) -> None:
         words = Growth(Vocabulary())
-        counting = Bm25(Bm25Config(), words, average_length=1.0)
+        counting = Bm25(Bm25Config(), words)
         docs = length = 0
         frequencies = np.zeros(0, dtype=np.int64)
         while batch := list(islice(doc_texts, BATCH)):
@@ -33,7 +33,7 @@ class WholeBm25:
         if not length:
             raise InputError("no document has a word that bm25 could count")
         self.vocab = len(words)
-        self._bm25 = Bm25(Bm25Config(), words, average_length=length / docs)
+        self._bm25 = Bm25(Bm25Config(average_length=length / docs), words)
         self._idf = idf(frequencies, docs)
 
     def encode_docs(self, texts: Sequence[str]) -> Encoded:

@@ -29,9 +29,7 @@ class WordReader:
 
     def docs(self, texts: Sequence[str]) -> Tokens:
         """The documents' pieces and words."""
-        counting = Bm25(self._bm25, self._words)
-        average = counting.total_length(texts) / max(len(texts), 1)
-        bm25 = Bm25(self._bm25, self._words, average or 1.0)
+        bm25 = Bm25(self._bm25, self._words)
         parts = [bm25.encode_docs(texts[at : at + AT_ONCE]).lexical for at in range(0, len(texts), AT_ONCE)]
         weights = stacked(parts)
         self._idf = idf(np.bincount(weights.indices, minlength=len(self._words)), len(texts))
