@@ -9,6 +9,7 @@ from denslice.errors import (
     LockedError,
     MissingExtraError,
     MissingShardsError,
+    UnavailableError,
 )
 from denslice.gip import gip
 from denslice.index import Index, open_index
@@ -34,6 +35,7 @@ __all__ = [
     "Ranking",
     "Slices",
     "Slicing",
+    "UnavailableError",
     "densify",
     "gip",
     "open_cluster",

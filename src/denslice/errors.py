@@ -3,6 +3,7 @@
 DensliceError
 ├── InputError           something the caller gave: a file, a line, an option, a document
 ├── IndexFormatError     an index folder that is damaged, unfinished or of another version
+├── UnavailableError     an index that the system does not give: no file handle, permission or memory
 ├── LockedError          another process is writing to the index
 ├── MissingShardsError   a cluster whose answer would be incomplete, where completeness was asked for
 └── MissingExtraError    a feature whose optional packages are not installed
@@ -23,6 +24,10 @@ class InputError(DensliceError):
 
 class IndexFormatError(DensliceError):
     """The folder is not an index this version can read."""
+
+
+class UnavailableError(DensliceError):
+    """The index cannot be read, or a commit cannot be shown, for a reason that lies outside of it."""
 
 
 class LockedError(DensliceError):

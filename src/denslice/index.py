@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import errno
+import logging
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from threading import Event, Lock
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy.typing as npt
 
 from denslice import encoders
-from denslice.build import Build, Progress
-from denslice.errors import DensliceError, InputError
-from denslice.records import Doc, Explanation, Query, Ranking
+from denslice.build import Build, Overtaken, Progress
+from denslice.errors import DensliceError, InputError, UnavailableError
+from denslice.merging import Merging
+from denslice.records import Doc, Explanation, Query, Ranking, checked_id
 from denslice.search.gpu.search import Cards
 from denslice.search.retrieve import Settings
 from denslice.slicing import KINDS, is_whole
-from denslice.store import lock, snapshot
+from denslice.store import lock, snapshot, tiers
 from denslice.store import manifest as manifests
-from denslice.store.manifest import Manifest, SlicingEntry
+from denslice.store.backup import back_up
+from denslice.store.folder import Folder
+from denslice.store.manifest import Manifest, SegmentEntry, SlicingEntry
 from denslice.store.snapshot import Snapshot
 from denslice.vectors import dense_rows, lexical_csr
 from denslice.view import View, Where
@@ -29,14 +35,32 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
 QUERIES = ("full", "sliced")
+QUICKLY = 2_048  # documents that are merged while the caller waits
+OVERDUE = 3  # times as many segments as a tier should have, and the caller waits for a large merge too
+MERGE_WAIT = 60.0  # seconds a merge in a thread waits for other writers
+log = logging.getLogger(__name__)
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 
 
 class Index:
-    """A searchable collection in a folder. It shows the commit it was opened at, and its own later ones."""
+    """A searchable collection in a folder. It shows the commit it was opened at, and its own later ones.
+
+    Any number of threads may use one Index. It is a context: `close`, or the end of a `with` block, lets go of its
+    files. Pickled, it is its path: who unpickles it opens the index there, which must be the same one.
+    """
+
+    _merges_in_thread = True
 
     def __init__(self, view: View) -> None:
-        self._view = view
+        self._shown: View | None = view
+        self._showing = Lock()
+        self._merging = Merging(self._merge_due)
+
+    @property
+    def _view(self) -> View:
+        if self._shown is None:
+            raise InputError("this index is closed; open it again")
+        return self._shown
 
     @classmethod
     def create(
@@ -92,9 +116,32 @@ class Index:
         On device "cuda", or "cuda:0,1" for several cards, searches run there with the same results. What `leave_out`
         names stays off the card: "rows" (then exact scores take longer), "dense" (then only words are searched).
         """
-        if device == "cpu":
-            return cls(View(Path(path)))
-        return cls(View(Path(path), Cards.named(device, leave_out), progress))
+        cards = None if device == "cpu" else Cards.named(device, leave_out)
+        return cls(View(Snapshot(Path(path)), cards, progress))
+
+    def close(self) -> None:
+        """Let go of the index's files and of the GPU's memory; harmless when done twice. Rankings stay readable."""
+        self._merging.stop()
+        self._shown = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        if self._shown is None:
+            return f"<{type(self).__name__}, closed>"
+        told = f"{len(self):,} documents, {self._view.snapshot.manifest.encoder}, generation {self.generation}"
+        return f"<{type(self).__name__} {str(self.path)!r}: {told}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        cards = self._view.cards
+        device, leave_out = ("cpu", ()) if cards is None else (cards.name, cards.leave_out)
+        return _reopened, (type(self), str(self.path), self._view.snapshot.manifest.identity, device, leave_out)
 
     @property
     def path(self) -> Path:
@@ -115,13 +162,14 @@ class Index:
         return self._view.statistics.docs
 
     def add(
-        self, docs: Iterable[Doc | Mapping[str, Any]], *, wait: float = 0.0, progress: Progress | None = None
+        self, docs: Iterable[Doc | Mapping[str, Any]], *, wait: float = lock.WAIT, progress: Progress | None = None
     ) -> int:
-        """Adds documents in one commit; how many. A document takes the place of an older one with the same id.
+        """Add documents in one commit, and return how many. A document takes the place of one with the same id.
 
-        On any error the index stays as it was. If another process is writing, waits up to `wait` seconds.
+        On any error the index stays as it was. Others may write while texts are read and encoded; for the commit at the
+        end, the index waits up to `wait` seconds for them.
         """
-        return self._commit(lambda build: build.add_docs(docs), wait, progress)
+        return self._change(lambda build: build.add_docs(docs), wait, progress)
 
     def add_vectors(
         self,
@@ -130,31 +178,44 @@ class Index:
         texts: Sequence[str] | None = None,
         dense: npt.ArrayLike | None = None,
         *,
-        wait: float = 0.0,
+        wait: float = lock.WAIT,
         progress: Progress | None = None,
     ) -> int:
-        """Adds ready vectors, rows of a (documents, vocab) matrix and dense ones beside it, in one commit; how many."""
+        """Add ready vectors, rows of a (documents, vocab) matrix and dense ones beside it, and return how many."""
         checked = lexical_csr(weights, self._view.columns())
         vectors = None if dense is None else dense_rows(dense, checked.shape[0])
-        return self._commit(lambda build: build.add_vectors(ids, checked, texts, vectors), wait, progress)
+        return self._change(lambda build: build.add_vectors(ids, checked, texts, vectors), wait, progress)
 
-    def delete(self, ids: Iterable[str], *, wait: float = 0.0) -> int:
-        """Deletes the documents with these ids in one commit; how many there were."""
-        return self._commit(lambda build: build.delete(ids), wait)
+    def update(self, id: str, meta: Mapping[str, Any], *, wait: float = lock.WAIT) -> bool:
+        """Give a document other metadata, in one commit and without encoding it again; return whether it is there."""
+        changes = {checked_id(id): dict(meta)}
+        return bool(self._change(lambda build: build.update(changes), wait, alone=True))
 
-    def merge(self, *, wait: float = 0.0) -> int:
-        """Rewrites segments that are small or much deleted as few full ones; how many were rewritten.
+    def delete(self, ids: Iterable[str], *, wait: float = lock.WAIT) -> int:
+        """Delete the documents with these ids in one commit, and return how many there were."""
+        return self._change(lambda build: build.delete(ids), wait)
+
+    def merge(self, *, wait: float = lock.WAIT) -> int:
+        """Rewrite segments that are small or much deleted as few full ones, and return how many were rewritten.
 
         Results stay the same. Interrupted, it leaves the index as it was.
         """
-        return self._commit(Build.merge, wait)
+        return self._merged(tiers.worn, wait)
+
+    def backup(self, to: str | Path) -> None:
+        """Copy the last commit to a new folder: hard links where the file system has them, and consistent always."""
+        back_up(self.path, Path(to))
 
     def refresh(self) -> bool:
-        """Moves on to the last commit, of whichever process; whether there was a newer one."""
-        newer = Snapshot(self.path).manifest.generation != self._view.generation
-        if newer:
-            self._view = View(self.path, self._view.cards)
-        return newer
+        """Move on to the last commit of whichever process, and return whether there was a newer one.
+
+        Another index that was moved into this one's place counts as newer.
+        """
+        view = self._view
+        if manifests.read(Folder(self.path)).commit == view.snapshot.manifest.commit:
+            return False
+        self._show(Snapshot(self.path, view.snapshot))
+        return True
 
     def search(
         self,
@@ -268,35 +329,116 @@ class Index:
         """What the index is: encoder, slicing, counts and sizes."""
         return self._view.info()
 
-    def _commit(self, work: Callable[[Build], int], wait: float, progress: Progress | None = None) -> int:
-        with lock.writing(self.path, wait):
-            build = Build(Snapshot(self.path), progress)
-            try:
-                snapshot.sweep(self.path)
+    def _commit(
+        self,
+        work: Callable[[Build], int],
+        wait: float,
+        progress: Progress | None = None,
+        alone: bool = False,
+        stop: Event | None = None,
+    ) -> int:
+        """Do the work and commit it. `alone` keeps other writers out while it is done, and not at its end only."""
+        try:
+            with ExitStack() as held:
+                if alone:
+                    held.enter_context(lock.writing(self.path, wait))
+                base = self._latest(self._view.snapshot)
+                self._check_identity(base)
+                build = held.enter_context(Build(base, progress, stop))
                 done = work(build)
-                manifest = build.finish()
-            except BaseException as error:
-                build.close()
-                with suppress(OSError, DensliceError):
-                    snapshot.sweep(self.path)
-                if reason := _unwritable(error, self.path):
-                    raise InputError(f"{self.path}: cannot be written ({reason})") from error
-                raise
-            if manifest is not build.snapshot.manifest:
-                self._write(manifest)
-            del build
-            self._view = View(self.path, self._view.cards)
-            with suppress(OSError):  # the commit stands; the next writer sweeps
-                snapshot.sweep(self.path)
+                if not alone:
+                    held.enter_context(lock.writing(self.path, wait))
+                self._finish(build, base)
+        except (OSError, sqlite3.Error) as error:
+            if reason := _unwritable(error, self.path):
+                raise InputError(f"{self.path}: cannot be written ({reason})") from error
+            raise
         return done
 
+    def _finish(self, build: Build, base: Snapshot) -> None:
+        """Commit what was built, with the write lock held, and show it."""
+        latest = self._latest(base)
+        self._check_identity(latest)
+        try:
+            manifest = build.finish(latest)
+            if manifest is not latest.manifest:
+                self._write(manifest)
+        except BaseException:
+            with suppress(OSError, DensliceError):
+                snapshot.sweep(self.path, manifests.read(Folder(self.path)))
+            raise
+        with suppress(OSError):  # the commit stands; the next writer sweeps
+            snapshot.sweep(self.path, manifest)
+        if manifest.commit != self._view.snapshot.manifest.commit:
+            self._show_commit(latest, manifest)
+
+    def _show_commit(self, latest: Snapshot, manifest: Manifest) -> None:
+        """Show what was just committed; UnavailableError says that it stands where it cannot be shown."""
+        try:
+            self._show(Snapshot(self.path, latest, descends=True))
+        except (DensliceError, OSError, MemoryError) as error:
+            stands = f"the change is committed as generation {manifest.generation}, but cannot be shown ({error})"
+            raise UnavailableError(f"{self.path}: {stands}; generation {self.generation} is still searched") from error
+
+    def _check_identity(self, found: Snapshot) -> None:
+        if found.manifest.identity != self._view.snapshot.manifest.identity:
+            raise InputError(f"{self.path}: another index has taken its place; refresh or open it again, then write")
+
+    def _latest(self, known: Snapshot) -> Snapshot:
+        """The last commit; what is known of it already is not opened again."""
+        if manifests.read(Folder(self.path)).commit == known.manifest.commit:
+            return known
+        return Snapshot(self.path, known)
+
+    def _show(self, newer: Snapshot) -> None:
+        """Show a commit from now on, unless a later one of the same index is shown already."""
+        with self._showing:
+            shown, found = self._view.snapshot.manifest, newer.manifest
+            if found.identity != shown.identity or found.generation >= shown.generation:
+                self._shown = self._view.moved(newer)
+
     def _write(self, manifest: Manifest) -> None:
-        """Commits. From the rename on there is no way back: what an error leaves behind, the next writer sweeps."""
+        """Commit. From the rename on there is no way back: what an error leaves behind, the next writer sweeps."""
         try:
             manifests.write(self.path, manifest)
         except OSError as error:
             told = f"could not be committed ({error.strerror}); open it again to see whether it was"
             raise InputError(f"{self.path}: {told}") from error
+
+    def _change(
+        self, work: Callable[[Build], int], wait: float, progress: Progress | None = None, alone: bool = False
+    ) -> int:
+        """Commit a change, then merge small segments where so many have come together that searches would suffer."""
+        done = self._commit(work, wait, progress, alone)
+        try:
+            self._keep_up()
+        except (DensliceError, OSError) as error:  # the change stands
+            log.warning("segments are not merged: %s", error)
+        return done
+
+    def _keep_up(self) -> None:
+        """Merge what is quickly merged; leave what takes longer to a thread, unless that falls behind."""
+        while group := tiers.due(self._view.snapshot.manifest.segments):
+            quick = sum(entry.docs for entry in group) <= QUICKLY
+            if self._merges_in_thread and not quick and len(group) < OVERDUE * tiers.FANOUT:
+                return self._merging.start()
+            if not self._merged(tiers.due, lock.WAIT):
+                return None
+        return None
+
+    def _merge_due(self, stop: Event) -> None:
+        """Merge until nothing is due."""
+        while tiers.due(self._view.snapshot.manifest.segments) and self._merged(tiers.due, MERGE_WAIT, stop):
+            pass
+
+    def _merged(
+        self, choose: Callable[[Sequence[SegmentEntry]], list[SegmentEntry]], wait: float, stop: Event | None = None
+    ) -> int:
+        """Merge the segments that `choose` names of the last commit's, and return how many were rewritten."""
+        try:
+            return self._commit(lambda build: build.merge(choose(build.base.manifest.segments)), wait, stop=stop)
+        except Overtaken:
+            return 0
 
 
 def open_index(
@@ -304,6 +446,14 @@ def open_index(
 ) -> Index:
     """The index in a folder, at its last commit, searched on the CPU or on cards: see `Index.open`."""
     return Index.open(path, device, leave_out=leave_out, progress=progress)
+
+
+def _reopened(kind: type[Index], path: str, identity: str, device: str, leave_out: Sequence[str]) -> Index:
+    """Return the index that was pickled, if it is still there."""
+    index = kind.open(path, device, leave_out=leave_out)
+    if index._view.snapshot.manifest.identity != identity:
+        raise InputError(f"{path}: another index is there than the one that was pickled")
+    return index
 
 
 def _unwritable(error: BaseException, folder: Path) -> str:

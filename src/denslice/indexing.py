@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import scipy.sparse as sp
 
 from denslice.corpus import read_docs, read_vectors
-from denslice.errors import DensliceError, InputError
+from denslice.errors import DensliceError, InputError, LockedError
 from denslice.index import Index
 from denslice.lines import ending, is_gzip
 from denslice.records import Doc
@@ -109,10 +109,10 @@ def _out_of_sight(to: Path) -> Iterator[Path]:
         raise InputError(f"{to}: is there already; choose another name")
     hidden = to.with_name(f".{to.name}.building")
     new_parents = [folder for folder in hidden.parents if not folder.exists()]
-    _remove_remains(hidden)
     try:
-        yield hidden
-        hidden.rename(to)
+        with _only_builder(hidden):
+            yield hidden
+            hidden.rename(to)
     except BaseException as error:
         shutil.rmtree(hidden, ignore_errors=True)
         for folder in new_parents:
@@ -124,11 +124,20 @@ def _out_of_sight(to: Path) -> Iterator[Path]:
     sync_folder(to.parent)
 
 
-def _remove_remains(hidden: Path) -> None:
-    """Clears away what a run that died has left; LockedError if it is alive."""
-    if hidden.exists():
-        with lock.writing(hidden):
-            shutil.rmtree(hidden)
+@contextmanager
+def _only_builder(hidden: Path) -> Iterator[None]:
+    """Clear away what a run that died has left, and keep others from building here; LockedError if another one does."""
+    hidden.parent.mkdir(parents=True, exist_ok=True)
+    held = hidden.with_name(f"{hidden.name}.lock")
+    with lock.alive(held) as is_ours:
+        if not is_ours:
+            raise LockedError(f"{hidden}: another process is making this index; try again later")
+        try:
+            if hidden.exists():
+                shutil.rmtree(hidden)
+            yield
+        finally:
+            held.unlink(missing_ok=True)
 
 
 def create_index(folder: Path, chosen: Mapping[str, Any]) -> Index:

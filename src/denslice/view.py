@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from itertools import chain, islice, pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -54,11 +53,18 @@ class Statistics(Protocol):
 class View:
     """A snapshot and the encoder that made its vectors."""
 
-    def __init__(self, folder: Path, cards: Cards | None = None, progress: Progress | None = None) -> None:
-        """The last commit, searched on `cards` where some are given; they take in the segments they do not hold yet."""
-        self.snapshot = Snapshot(folder)
-        self.statistics: Statistics = self.snapshot
-        self.cards = None if cards is None else cards.moved(self.snapshot.segments).load(progress)
+    def __init__(self, snapshot: Snapshot, cards: Cards | None = None, progress: Progress | None = None) -> None:
+        """A commit, searched on `cards` where some are given; they take in the segments they do not hold yet."""
+        self.snapshot = snapshot
+        self.statistics: Statistics = snapshot
+        self.cards = None if cards is None else cards.moved(snapshot.segments).load(progress)
+
+    def moved(self, snapshot: Snapshot) -> View:
+        """Return a view of another commit, as ready to search as this one is: what both have in common is shared."""
+        view = View(snapshot, self.cards)
+        if "parts" in vars(self):
+            view.parts = Parts.of(snapshot.segments, self.parts)
+        return view
 
     @cached_property
     def parts(self) -> Parts:
@@ -214,12 +220,12 @@ class View:
 
     def _weighted(self, weights: sp.csr_array | Weights, sliced: bool) -> tuple[Ints, Floats, Ints]:
         """The queries' keys, weights and where each begins: with idf, if the encoder leaves it to us; and sliced."""
-        if self.snapshot.slicing is None:
+        if self.snapshot.manifest.slicing.vocab is None:
             weights = no_weights(*weights.shape)
         data = weights.data
         if self.encoder.uses_idf:
             data = data * idf(self.statistics.document_frequencies(weights.indices), self.statistics.docs)
-        if sliced and self.snapshot.slicing is not None and self.snapshot.manifest.query == "sliced":
+        if sliced and self.snapshot.manifest.query == "sliced" and self.snapshot.slicing is not None:
             whole = csr((data, weights.indices, weights.indptr), weights.shape)
             weights, _ = split_by_slice(whole, self.snapshot.slicing)
             data = weights.data

@@ -115,7 +115,7 @@ class Part:
     """Some documents with all their arrays on the card, as a segment would have them in its folder."""
 
     def __init__(self, number: int, first: int, rows: int, postings: Postings, kept: Rows, dense: Any) -> None:
-        self.folder = Path(f"part-{number}")
+        self.name = f"part-{number}"
         self.first, self.rows, self.postings, self.kept, self.dense = first, rows, postings, kept, dense
 
     def drop_postings(self) -> None:

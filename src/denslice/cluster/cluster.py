@@ -92,11 +92,11 @@ class Cluster(Index):
         if isinstance(ids, str):
             raise InputError(f"ids come in a list, not as one string: [{ids!r}]")
         owned = self._layout.by_owner(dict.fromkeys(map(checked_id, ids)))
-        return self._change(wait, lambda: self._on_shards(shard.delete, {at: (some,) for at, some in owned.items()}))
+        return self._on_all(wait, lambda: self._on_shards(shard.delete, {at: (some,) for at, some in owned.items()}))
 
     def merge(self, *, wait: float = 0.0) -> int:
         """Rewrites small or much deleted segments of every shard; how many were rewritten."""
-        return self._change(wait, lambda: self._on_shards(shard.merge, dict.fromkeys(range(self._layout.shards), ())))
+        return self._on_all(wait, lambda: self._on_shards(shard.merge, dict.fromkeys(range(self._layout.shards), ())))
 
     def refresh(self) -> bool:
         """Moves on to the shards' last commits, whoever made them; whether there were newer ones."""
@@ -141,7 +141,7 @@ class Cluster(Index):
                     progress(len(docs))
             return added
 
-        return self._change(wait, work)
+        return self._on_all(wait, work)
 
     def _check_dimensions(self, encoded: Encoded) -> None:
         """Dense vectors are as wide as the collection's: a shard that has no documents yet could not tell."""
@@ -153,7 +153,7 @@ class Cluster(Index):
         owners = np.array([self._layout.owner(doc.id) for doc in docs])
         return {at: (_rows(docs, encoded, np.flatnonzero(owners == at)),) for at in np.unique(owners).tolist()}
 
-    def _change(self, wait: float, work: Callable[[], int]) -> int:
+    def _on_all(self, wait: float, work: Callable[[], int]) -> int:
         """Changes shards, one caller at a time; from here on this cluster shows the change."""
         with lock.writing(self.path, wait):
             shutil.rmtree(self.path / BUILDING, ignore_errors=True)  # of a build killed as it was done

@@ -5,7 +5,6 @@ The functions below the classes run on workers. Each may be repeated after a fai
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -20,8 +19,8 @@ from denslice.index import Index
 from denslice.records import Explanation
 from denslice.search.retrieve import Found, QueryVectors, Settings
 from denslice.store import lock
-from denslice.store import manifest as manifests
-from denslice.store.files import NEW, sync_folder
+from denslice.store.backup import back_up
+from denslice.store.files import sync_folder
 from denslice.store.snapshot import Snapshot
 from denslice.view import Where
 
@@ -47,15 +46,17 @@ class Head(Index):
             build.settle(sample, dimensions)
             return 0
 
-        self._commit(work, 0.0)
+        self._commit(work, lock.WAIT, alone=True)
 
     def take_words(self, words: Sequence[str]) -> None:
         """Takes new words, which get the next ids."""
-        self._commit(lambda build: build.take_words(words), 0.0)
+        self._commit(lambda build: build.take_words(words), lock.WAIT, alone=True)
 
 
 class Shard(Index):
     """The index of one shard."""
+
+    _merges_in_thread = False  # a worker's process goes on to other things
 
     def take(self, head: Snapshot, batches: Iterable[Batch]) -> int:
         """Adds documents encoded over the head's vocabulary, whose words the shard takes first; how many."""
@@ -67,7 +68,7 @@ class Shard(Index):
                 raise IndexFormatError(f"{self.path}: has other words than {head.folder}; the cluster is damaged")
             return build.add_encoded(batches)
 
-        return self._commit(work, WAIT)
+        return self._change(work, WAIT, alone=True)
 
     def follow(self, generation: int) -> None:
         """Moves on to the last commit if this one is older than `generation`."""
@@ -95,7 +96,7 @@ def new_shard(head: Path, to: Path, batches: Iterable[Batch]) -> int:
         return len(Shard.open(to))
     hidden = to.with_name(f".{to.name}.{uuid4().hex}")
     try:
-        _copy_head(head, hidden)
+        back_up(head, hidden)
         count = Shard.open(hidden).take(Snapshot(hidden), batches)
         hidden.rename(to)
     except OSError:
@@ -106,22 +107,6 @@ def new_shard(head: Path, to: Path, batches: Iterable[Batch]) -> int:
         shutil.rmtree(hidden, ignore_errors=True)
     sync_folder(to.parent)
     return count
-
-
-def _copy_head(head: Path, to: Path) -> None:
-    """An index like the head. Files that never change are links, where the file system can make them."""
-    left_out = shutil.ignore_patterns(lock.NAME, manifests.OLD, f"*{NEW}")
-    shutil.copytree(head, to, ignore=left_out, copy_function=_link)
-    (to / manifests.OLD).mkdir()
-
-
-def _link(source: str, to: str) -> None:
-    if Path(source).name != manifests.NAME:  # whose locks tell readers of one index from those of another
-        try:
-            return os.link(source, to)
-        except OSError:
-            pass
-    shutil.copyfile(source, to)
 
 
 def add(head: Path, shard: Path, batch: Batch) -> int:

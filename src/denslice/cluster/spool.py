@@ -21,7 +21,7 @@ from denslice.build import Batch
 from denslice.cluster.layout import owner
 from denslice.records import Doc
 from denslice.store.files import Array, load_array, save_arrays, sync_folder
-from denslice.store.vocabulary import Piece, merged_words, write_piece
+from denslice.store.vocabulary import Piece, merged_words, word_arrays
 from denslice.vectors import Encoded, Ints, stacked
 
 
@@ -31,7 +31,7 @@ def write_spool(folder: Path, batches: Sequence[Batch], words: Sequence[str], sh
     hidden.mkdir(parents=True)
     try:
         save_arrays(hidden, _arrays(batches, shards))
-        write_piece(hidden, words)
+        save_arrays(hidden, word_arrays(words))
         sync_folder(hidden)
         hidden.rename(folder)
     except OSError:
@@ -60,7 +60,8 @@ class Spool:
 
     def words(self) -> list[str]:
         """Its words, in the order of their ids."""
-        return merged_words([Piece.open(self.folder, 0)])
+        words, starts, order = (self._load(name) for name in ("words", "starts", "sorted"))
+        return merged_words([Piece(0, words, starts, order, self.folder)])
 
     def weights(self, ids: Ints | None) -> sp.csr_array:
         """Every document's weights, in the order they were read; `ids` are the collection's token ids."""

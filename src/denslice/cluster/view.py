@@ -57,7 +57,7 @@ class ClusterView(View):
     """The head's commit and the shards', as they were when this view was made; replicas may be a commit ahead."""
 
     def __init__(self, layout: Layout, replicas: Replicas, complete: bool, before: ClusterView | None = None) -> None:
-        super().__init__(layout.head)
+        super().__init__(Snapshot(layout.head, before.snapshot if before else None))
         self.layout = layout
         self.replicas = replicas
         self.complete = complete
@@ -151,6 +151,6 @@ class ClusterView(View):
 
 def _opened(layout: Layout, number: int, known: dict[Any, Snapshot]) -> Snapshot:
     """A shard at its last commit: the snapshot that is known, if that is it."""
-    shard = Snapshot(layout.shard(number))
-    before = known.get(shard.folder)
-    return before if before and before.manifest.generation == shard.manifest.generation else shard
+    before = known.get(layout.shard(number))
+    shard = Snapshot(layout.shard(number), before)
+    return before if before and before.manifest.commit == shard.manifest.commit else shard

@@ -14,7 +14,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from denslice import Index
-from denslice.build import SEGMENT_DOCS
 from denslice.densify import split_by_slice
 from denslice.evaluate import as_run, evaluate
 from denslice.provenance import hardware, provenance
@@ -26,6 +25,8 @@ from denslice.reproduce.encoding import Encodings
 from denslice.reproduce.parts import joined
 from denslice.reproduce.settings import IndexSetting, Setting
 from denslice.search.retrieve import Settings
+from denslice.store.snapshot import Snapshot
+from denslice.store.tiers import SEGMENT_DOCS
 from denslice.vectors import Encoded
 from denslice.view import View
 
@@ -147,7 +148,7 @@ def build(folder: Path, model: Encodings, doc_ids: Sequence[str], setting: Index
         some, count = _only(docs, setting.mode), docs.lexical.shape[0]
         index.add_vectors(doc_ids[at : at + count], some.lexical, dense=some.dense)
         at += count
-    return View(folder)
+    return View(Snapshot(folder))
 
 
 def lost_share(view: View) -> float:

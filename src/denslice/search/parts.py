@@ -32,7 +32,16 @@ class Parts(tuple[Segment, ...]):
     def __init__(self, segments: Sequence[Segment] = ()) -> None:
         self._lock = Lock()
         self._made: Table | None = None
-        self._keep: list[Any] = []  # the arrays whose addresses the table has
+        self._filled: dict[str, tuple[Table, Arrays]] = {}  # by segment: its row, and the arrays it has addresses of
+
+    @classmethod
+    def of(cls, segments: Sequence[Segment], before: Parts) -> Parts:
+        """Return these segments, with a table made from an earlier one's rows if that had been made."""
+        parts = cls(segments)
+        if before._made is not None:
+            parts._filled = before._filled
+            parts._made = parts._make()
+        return parts
 
     @cached_property
     def docs(self) -> int:
@@ -60,19 +69,22 @@ class Parts(tuple[Segment, ...]):
         return table
 
     def _make(self) -> Table:
+        known = self._filled  # what is not needed any more is let go of
+        self._filled = {s.entry.name: known.get(s.entry.name) or _filled(s) for s in self}
         table = np.zeros((len(self), EXTRA + 1), dtype=np.int64)
         base = 0
         for row, segment in zip(table, self, strict=True):
-            self._keep += _fill(row, segment)
+            row[:] = self._filled[segment.entry.name][0]
             row[BASE] = base
             base += segment.rows
         return table
 
 
-def _fill(row: Table, segment: Segment) -> list[npt.NDArray[Any]]:
-    """Writes down where a segment's arrays lie; the arrays."""
+def _filled(segment: Segment) -> tuple[Table, Arrays]:
+    """A segment's row of the table, which says where its arrays lie, and the arrays."""
     from denslice.search.cpu import known_keys
 
+    row = np.zeros(EXTRA + 1, dtype=np.int64)
     p, kept, (id_starts, letters) = segment.postings, segment.kept, segment.id_arrays
     highest = min(int(p.keys.max(initial=0)), segment.highest_key)
     known, before = known_keys(p.block_starts, p.keys, highest)
@@ -85,4 +97,4 @@ def _fill(row: Table, segment: Segment) -> list[npt.NDArray[Any]]:
     arrays |= {ID_STARTS: id_starts, ID_LETTERS: letters}
     for column, array in arrays.items():
         row[column] = array.ctypes.data
-    return list(arrays.values())
+    return row, list(arrays.values())

@@ -6,19 +6,22 @@ element), so that a filter on them reads an index and not every document.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from denslice.errors import IndexFormatError, InputError
+from denslice.errors import IndexFormatError, InputError, UnavailableError
 from denslice.records import Doc
+from denslice.store.files import StoredFile, damaged
+from denslice.store.folder import Folder
 
 NAME = "docs.sqlite"
 SCHEMA = (
@@ -48,6 +51,8 @@ HAVING = {
     "lte": "SELECT row FROM field_values WHERE field = ? AND kind = ? AND value <= ?",
 }
 PRESENT, NULL, BOOLEAN, NUMBER, STRING = range(5)
+OUTSIDE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PERM, sqlite3.SQLITE_INTERRUPT)
+Told = TypeVar("Told")
 MAPPED = 1 << 40  # bytes of the file SQLite may map instead of copying: all of it
 
 
@@ -86,21 +91,22 @@ class DocumentsWriter:
 
 
 class Documents:
-    """Reads a finished file, from any thread."""
+    """Reads a finished file, from any thread. The file is opened at once: later it may have lost its name."""
 
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / NAME
+    def __init__(self, folder: Folder, name: str, stored: StoredFile) -> None:
+        """The file of this name in an open folder; Moved if the name led somewhere else meanwhile."""
+        self.path = folder.path / name
+        self.stored = stored
+        self._folder, self._name = folder, name
         self._lock = threading.Lock()
-        self._connection: sqlite3.Connection | None = None
+        self._connection = self._opened()
 
     def fetch(self, rows: Sequence[int]) -> dict[int, Doc]:
         """The documents of these rows."""
         found = self._all(BY_ROWS, json.dumps(rows))
         docs = {row: Doc(id, text, title, self._meta(meta)) for row, id, title, text, meta in found}
         if len(docs) != len(rows):
-            raise IndexFormatError(
-                f"{self.path}: {len(rows) - len(docs):,} documents are missing; the index is damaged"
-            )
+            raise damaged(self.path, f"{len(rows) - len(docs):,} documents are missing")
         return docs
 
     def metadata(self, rows: Sequence[int]) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -118,36 +124,77 @@ class Documents:
         given = (field, kind) if operator == "exists" else (field, kind, value)
         return np.array([row for (row,) in self._all(HAVING[operator], *given)], dtype=np.int64)
 
-    def __iter__(self) -> Iterator[tuple[int, Doc]]:
-        """Every row and document, in row order."""
-        with closing(self._open()) as connection:
-            for row, id, title, text, meta in connection.execute("SELECT * FROM docs ORDER BY row"):
-                yield row, Doc(id, text, title, json.loads(meta))
+    def verify(self) -> None:
+        """Read the whole file as it was opened; IndexFormatError if it is not what was written."""
+        try:
+            handle = self._folder.open(self._name)
+        except IndexFormatError:  # it has lost its name; SQLite still has it open
+            digest = hashlib.sha256(self._told(lambda connection: connection.serialize()))
+        else:
+            with os.fdopen(handle, "rb") as file:
+                digest = hashlib.file_digest(file, "sha256")
+        if digest.hexdigest() != self.stored.sha256:
+            raise damaged(self.path, "contents differ from what was written")
 
     def _meta(self, text: str) -> dict[str, Any]:
         try:
             meta: dict[str, Any] = json.loads(text)
         except (TypeError, ValueError) as error:
-            raise IndexFormatError(f"{self.path}: metadata is not JSON ({error}); the index is damaged") from error
+            raise damaged(self.path, f"metadata is not JSON ({error})") from error
         return meta
 
     def _all(self, statement: str, *given: object) -> list[tuple[Any, ...]]:
+        return self._told(lambda connection: list(connection.execute(statement, given)))
+
+    def _told(self, ask: Callable[[sqlite3.Connection], Told]) -> Told:
         with self._lock:
             try:
-                self._connection = self._connection or self._open()
-                return list(self._connection.execute(statement, given))
+                return ask(self._connection)
             except (sqlite3.Error, UnicodeDecodeError) as error:
-                raise IndexFormatError(f"{self.path}: {error}; the index is damaged") from error
+                raise _trouble(self.path, error) from error
 
-    def _open(self) -> sqlite3.Connection:
-        address = f"{self.path.absolute().as_uri()}?mode=ro&immutable=1"
-        connection = sqlite3.connect(address, uri=True, check_same_thread=False)
-        connection.execute(f"PRAGMA mmap_size = {MAPPED}")
-        return connection
+    def _opened(self) -> sqlite3.Connection:
+        """Return a connection to the file itself. SQLite opens by path, so whether that leads to it is asked twice."""
+        handle = self._folder.open(self._name)
+        try:
+            meant = os.fstat(handle)
+            if meant.st_size != self.stored.bytes:
+                raise damaged(self.path, f"has {meant.st_size:,} bytes, expected {self.stored.bytes:,}")
+            _check_is_at(self.path, meant)
+            address = f"{self.path.as_uri()}?mode=ro&immutable=1"
+            connection = sqlite3.connect(address, uri=True, check_same_thread=False)
+            connection.execute(f"PRAGMA mmap_size = {MAPPED}")
+            connection.execute("PRAGMA schema_version")  # opens the file
+            _check_is_at(self.path, meant)
+            return connection
+        except sqlite3.Error as error:
+            raise _trouble(self.path, error) from error
+        finally:
+            os.close(handle)
 
     def __del__(self) -> None:
-        if self._connection:
-            self._connection.close()
+        if connection := vars(self).get("_connection"):
+            connection.close()
+
+
+class Moved(Exception):  # noqa: N818 (whoever opens an index tries again)
+    """A path leads to another file than a moment ago."""
+
+
+def _check_is_at(path: Path, meant: os.stat_result) -> None:
+    try:
+        found = path.stat()
+    except OSError:
+        raise Moved(path) from None
+    if not os.path.samestat(found, meant):
+        raise Moved(path)
+
+
+def _trouble(path: Path, error: sqlite3.Error | UnicodeDecodeError) -> IndexFormatError | UnavailableError:
+    """Return what SQLite's complaint means: damage only where the file itself shows it."""
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF in OUTSIDE:
+        return UnavailableError(f"{path}: cannot be read ({error})")
+    return damaged(path, str(error))
 
 
 def indexed_values(doc: Doc, field: str) -> Iterable[tuple[int, object]]:

@@ -1,43 +1,72 @@
-"""One writer at a time: a lock on a file that the system lets go when its process dies."""
+"""One writer at a time: locks on files, by filelock, which the system lets go when their process dies.
+
+Whoever waits for the write lock holds a second one, the turnstile: a process that writes again and again has to pass
+it too, so it cannot keep the others waiting for ever.
+"""
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from filelock import FileLock, Timeout
+
 from denslice.errors import InputError, LockedError
 
 NAME = "lock"
-PAUSE = 0.05  # seconds between tries
+TURNSTILE = "lock.next"
+PAUSE = 0.005  # seconds between tries
+WAIT = 10.0  # seconds that writers wait for one another, if not told otherwise: the lock is held for commits alone
 
 
 @contextmanager
-def writing(folder: Path, wait: float = 0.0) -> Iterator[None]:
-    """Holds the folder's write lock; LockedError if another process has it for longer than `wait` seconds."""
+def writing(folder: Path, wait: float = WAIT) -> Iterator[None]:
+    """Hold the folder's write lock; LockedError if someone else has it for longer than `wait` seconds."""
+    deadline = time.monotonic() + wait
+    held = _lock(folder / NAME)
     try:
-        handle = os.open(folder / NAME, os.O_RDWR | os.O_CREAT, 0o666)
+        with _lock(folder / TURNSTILE).acquire(timeout=wait, poll_interval=PAUSE):
+            held.acquire(timeout=max(0.0, deadline - time.monotonic()), poll_interval=PAUSE)
+    except Timeout:
+        raise LockedError(f"{folder}: {_holder(folder / NAME)} is writing to this index; try again later") from None
     except OSError as error:
-        raise InputError(f"{folder}: cannot be written to ({error.strerror})") from error
+        raise InputError(f"{folder}: cannot be written to ({error.strerror or error})") from error
     try:
-        _take(handle, folder, time.monotonic() + wait)
         with suppress(OSError):  # the number is for the message alone, and a full disk has no room for it
-            os.ftruncate(handle, 0)
-            os.pwrite(handle, str(os.getpid()).encode(), 0)
+            (folder / NAME).write_text(str(os.getpid()), encoding="ascii")
         yield
     finally:
-        os.close(handle)
+        held.release()
 
 
-def _take(handle: int, folder: Path, deadline: float) -> None:
-    while True:
-        try:
-            return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            if time.monotonic() >= deadline:
-                holder = os.pread(handle, 32, 0).decode(errors="replace").strip() or "unknown"
-                raise LockedError(f"{folder}: process {holder} is writing to this index; try again later") from None
-            time.sleep(PAUSE)
+@contextmanager
+def alive(path: Path) -> Iterator[bool]:
+    """Hold a lock that shows others that this process is alive; False, and nothing is held, if another has it."""
+    lock = _lock(path)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        lock.release()
+
+
+def _lock(path: Path) -> FileLock:
+    return FileLock(path, thread_local=False)
+
+
+def _holder(path: Path) -> str:
+    """Return who holds a lock, for people to read."""
+    try:
+        number = path.read_text(encoding="ascii", errors="replace").strip()
+    except OSError:
+        number = ""
+    if number == str(os.getpid()):
+        return "another thread of this process"
+    return f"process {number}" if number else "another process"

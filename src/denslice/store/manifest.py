@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import hashlib
 import json
-import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from dataclasses import fields as fields_of
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
-from denslice.errors import IndexFormatError, InputError
-from denslice.store.files import StoredFile, replace_file
+from denslice.errors import IndexFormatError
+from denslice.store.files import StoredFile, damaged, replace_file
+from denslice.store.folder import Folder
 
-FORMAT = 2  # 1 did not order postings by value
+FORMAT = 3
+UPGRADED = (2,)  # formats that `denslice upgrade` reads
+FEATURES: frozenset[str] = frozenset()  # what an index may need of its readers beyond the format: none yet
 NAME = "manifest.json"
-OLD = "old"
 BLOCK = 65_536  # documents a posting block holds: as many as 16 bits can number, and scores fit a core's second cache
+
+
+def new_name() -> str:
+    """Return a name that nothing else has: for an index, a commit, a segment, a file."""
+    return uuid4().hex
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """A container that stands by itself: a piece of the vocabulary, a slicing, a segment's deletions."""
+
+    name: str
+    file: StoredFile
 
 
 @dataclass(frozen=True)
@@ -30,24 +44,12 @@ class SlicingEntry:
     skip: int
     seed: int
     vocab: int | None = None
-    places: StoredFile | None = None
-
-
-@dataclass(frozen=True)
-class PieceEntry:
-    """A piece of the vocabulary."""
-
-    name: str
-    words: int
-    files: Mapping[str, StoredFile]
+    places: FileEntry | None = None
 
 
 @dataclass(frozen=True)
 class SegmentEntry:
-    """A segment: its rows, how many of them are deleted, its weights, the tokens of its live texts, and its files.
-
-    `deletions` is the generation whose deletion files are in force.
-    """
+    """A segment: its rows, how many of them are deleted, its weights, the tokens of its live texts, and its files."""
 
     name: str
     rows: int
@@ -55,17 +57,21 @@ class SegmentEntry:
     length: int
     files: Mapping[str, StoredFile]
     deleted: int = 0
-    deletions: int | None = None
+    deletions: FileEntry | None = None
 
     @property
     def docs(self) -> int:
-        """Documents that can be found."""
+        """How many documents can be found."""
         return self.rows - self.deleted
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """Everything an index is, at one generation."""
+    """Everything an index is, at one commit.
+
+    `identity` is the index's own, for its life; `commit` is the commit's. Two manifests with one commit are the same,
+    wherever they lie: generations alone cannot tell an index from another that was moved into its place.
+    """
 
     encoder: str
     encoder_options: Mapping[str, Any]
@@ -74,14 +80,16 @@ class Manifest:
     filterable: tuple[str, ...] = ()
     dimensions: int | None = None  # of the dense vectors, once there are any
     block: int = BLOCK
+    identity: str = field(default_factory=new_name)
+    commit: str = field(default_factory=new_name)
     generation: int = 0
-    next_name: int = 1
+    needs: tuple[str, ...] = ()  # features that readers must know
     segments: tuple[SegmentEntry, ...] = ()
-    vocabulary: tuple[PieceEntry, ...] = ()
+    vocabulary: tuple[FileEntry, ...] = ()
 
     @property
     def docs(self) -> int:
-        """Documents that can be found."""
+        """How many documents can be found."""
         return sum(segment.docs for segment in self.segments)
 
     @property
@@ -90,115 +98,102 @@ class Manifest:
         return _digest({"encoder": self.encoder, "options": dict(self.encoder_options)})
 
     def next_generation(self, **changes: Any) -> Manifest:
-        """The manifest after these changes."""
-        return replace(self, generation=self.generation + 1, **changes)
+        """Return the manifest after these changes."""
+        return replace(self, generation=self.generation + 1, commit=new_name(), **changes)
 
 
 def write(folder: Path, manifest: Manifest) -> None:
-    """Commits: from here on the folder is at this manifest's generation.
-
-    The manifest it takes the place of stays within reach in `old/`, where it tells the next sweep which files
-    readers that hold it may still need.
-    """
+    """Commit: from here on the folder is at this manifest."""
     body = {**asdict(manifest), "encoder_hash": manifest.encoder_hash}
     told = {"format": FORMAT, "checksum": _digest(body), "index": body}
-    if manifest.generation:
-        _link_old(folder, manifest.generation - 1)
     replace_file(folder / NAME, json.dumps(told, indent=1, ensure_ascii=False).encode())
 
 
-def read(folder: Path) -> tuple[Manifest, int]:
-    """The manifest of the last commit, and an open file that holds it.
-
-    While the file is open no writer on this machine removes what the manifest names: sweeps try its lock first.
-    """
-    while True:
-        handle = _open(folder / NAME)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_SH)
-            if os.fstat(handle).st_nlink:  # else it was replaced, and its files swept, before we held it
-                return parse(folder / NAME, os.pread(handle, os.fstat(handle).st_size, 0)), handle
-        except BaseException:
-            os.close(handle)
-            raise
-        os.close(handle)
+def read(folder: Folder) -> Manifest:
+    """Return the manifest of the last commit."""
+    return parse(folder.path, _text(folder))
 
 
-def still_held(folder: Path) -> list[Manifest]:
-    """The replaced manifests that some reader holds; those that none holds are forgotten.
-
-    A manifest is unlinked while its lock is ours: a reader that opened it but has no lock yet will find that it has
-    no name any more, and start over.
-    """
-    held = []
-    for path in sorted((folder / OLD).iterdir()):
-        with path.open("rb") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                path.unlink()
-            except BlockingIOError:
-                held.append(parse(path, file.read()))
-    return held
+def is_there(folder: Path) -> bool:
+    """Return whether a folder has a manifest: whether it is an index, of whichever format."""
+    return (folder / NAME).exists()
 
 
-def parse(path: Path, text: bytes) -> Manifest:
-    """The manifest told by a file's text."""
+def format_of(folder: Folder) -> int:
+    """Return the format of the index in a folder, which need not be one that can be read."""
+    found = _json_object(folder.path / NAME, _text(folder)).get("format")
+    if not isinstance(found, int):
+        raise damaged(folder.path / NAME, f"index format {found!r}")
+    return found
+
+
+def parse(folder: Path, text: bytes) -> Manifest:
+    """Return the manifest that a file's text tells."""
+    path = folder / NAME
     told = _json_object(path, text)
-    found = told.get("format")
-    if found != FORMAT:
+    check_format(folder, told.get("format"))
+    manifest = _manifest(checked_body(path, told))
+    if unknown := sorted(set(manifest.needs) - FEATURES):
+        raise IndexFormatError(f"{path}: needs {', '.join(unknown)}, which this version lacks; upgrade denslice")
+    return manifest
+
+
+def check_format(folder: Path, found: object) -> None:
+    """Raise IndexFormatError, which says what to do, for a format that this version does not read."""
+    if found == FORMAT:
+        return
+    if found in UPGRADED:
+        advice = f"run `denslice upgrade {folder}`, which keeps the documents and their vectors"
+    else:
         newer = isinstance(found, int) and found > FORMAT
-        advice = "upgrade denslice to read it" if newer else "rebuild the index"
-        raise IndexFormatError(f"{path}: index format {found!r}, this version reads format {FORMAT}; {advice}")
+        advice = "upgrade denslice to read it" if newer else "make the index again"
+    raise IndexFormatError(f"{folder}: index format {found!r}, this version reads format {FORMAT}; {advice}")
+
+
+def checked_body(path: Path, told: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a manifest says of its index, if that is what was written."""
     body = told.get("index")
     if not isinstance(body, dict) or told.get("checksum") != _digest(body):
-        raise IndexFormatError(f"{path}: contents differ from what was written; the index is damaged")
-    return _manifest(body)
+        raise damaged(path, "contents differ from what was written")
+    return body
 
 
-def _open(path: Path) -> int:
+def _text(folder: Folder) -> bytes:
     try:
-        return os.open(path, os.O_RDONLY)
-    except FileNotFoundError:
-        if not path.parent.exists():
-            raise InputError(f"{path.parent}: no such index") from None
-        raise IndexFormatError(f"{path.parent}: not an index (no {NAME} in it)") from None
-    except NotADirectoryError:
-        raise IndexFormatError(f"{path.parent}: not an index, which is a folder") from None
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from error
-
-
-def _link_old(folder: Path, generation: int) -> None:
-    (folder / OLD).mkdir(exist_ok=True)
-    with contextlib.suppress(FileExistsError):  # a writer died between this and its commit
-        os.link(folder / NAME, folder / OLD / f"{generation:08d}.json")
+        return folder.read(NAME)
+    except IndexFormatError:
+        if is_there(folder.path):
+            raise
+        raise IndexFormatError(f"{folder.path}: not an index (no {NAME} in it)") from None
 
 
 def _json_object(path: Path, text: bytes) -> dict[str, Any]:
     try:
         told = json.loads(text)
     except ValueError as error:
-        raise IndexFormatError(f"{path}: not JSON ({error}); the index is damaged") from None
+        raise damaged(path, f"not JSON ({error})") from None
     if not isinstance(told, dict):
-        raise IndexFormatError(f"{path}: not a manifest; the index is damaged")
+        raise damaged(path, "not a manifest")
     return told
 
 
 def _manifest(body: dict[str, Any]) -> Manifest:
-    fields = {name: value for name, value in body.items() if name != "encoder_hash"}
-    fields["filterable"] = tuple(fields["filterable"])
-    fields["slicing"] = SlicingEntry(**{**fields["slicing"], "places": _stored(fields["slicing"]["places"])})
-    fields["segments"] = tuple(SegmentEntry(**{**s, "files": _files(s["files"])}) for s in fields["segments"])
-    fields["vocabulary"] = tuple(PieceEntry(**{**p, "files": _files(p["files"])}) for p in fields["vocabulary"])
+    known = {one.name for one in fields_of(Manifest)}  # a later version may say more; what matters is in `needs`
+    fields = {name: value for name, value in body.items() if name in known}
+    fields["filterable"], fields["needs"] = tuple(fields["filterable"]), tuple(fields["needs"])
+    fields["slicing"] = SlicingEntry(**{**fields["slicing"], "places": _file(fields["slicing"]["places"])})
+    fields["segments"] = tuple(map(_segment, fields["segments"]))
+    fields["vocabulary"] = tuple(FileEntry(one["name"], StoredFile(**one["file"])) for one in fields["vocabulary"])
     return Manifest(**fields)
 
 
-def _files(told: dict[str, Any]) -> dict[str, StoredFile]:
-    return {name: StoredFile(**stored) for name, stored in told.items()}
+def _segment(told: dict[str, Any]) -> SegmentEntry:
+    files = {name: StoredFile(**stored) for name, stored in told["files"].items()}
+    return SegmentEntry(**{**told, "files": files, "deletions": _file(told["deletions"])})
 
 
-def _stored(told: dict[str, Any] | None) -> StoredFile | None:
-    return None if told is None else StoredFile(**told)
+def _file(told: dict[str, Any] | None) -> FileEntry | None:
+    return None if told is None else FileEntry(told["name"], StoredFile(**told["file"]))
 
 
 def _digest(body: Mapping[str, Any]) -> str:

@@ -6,7 +6,8 @@ unlike the pair it stays the same when the vocabulary grows. docs/index-format.m
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,17 +16,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from denslice.errors import IndexFormatError
 from denslice.records import Doc
+from denslice.store.container import ENDING, Container, write_container
+from denslice.store.documents import NAME as DOCS
 from denslice.store.documents import Documents
-from denslice.store.files import Array, check_contents, load_array, save_arrays, sync_folder
-from denslice.store.manifest import SegmentEntry
-from denslice.store.segment_writer import Batch
+from denslice.store.files import Array, StoredFile, damaged
+from denslice.store.folder import Folder
+from denslice.store.manifest import FileEntry, SegmentEntry, new_name
+from denslice.store.segment_writer import DENSE, WORDS, Batch
 from denslice.vectors import Ints, csr
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
+SEGMENTS, DELETIONS = "segments", "deletions"
 KEYS = "uint16 uint32"
 
 
@@ -46,7 +50,7 @@ class Postings:
 class Rows:
     """Each document's keys, rising, and weights."""
 
-    path: Path  # of the starts
+    path: Path  # of the file they are in
     starts: Array  # (rows + 1,) uint32
     keys: Array  # (weights,) uint16 or uint32
     weights: Array  # (weights,) the bits of a float16
@@ -56,7 +60,7 @@ class Rows:
         starts = self.starts[rows].astype(np.int64)
         sizes = self.starts[rows + 1] - starts
         if (sizes < 0).any() or (starts + sizes > len(self.keys)).any():
-            raise IndexFormatError(f"{self.path}: holds places that do not rise; the index is damaged")
+            raise damaged(self.path, "its rows' places do not rise")
         pointers = np.concatenate([[0], np.cumsum(sizes)])
         at = np.arange(pointers[-1]) + np.repeat(starts - pointers[:-1], sizes)
         keys = self.keys[at].astype(np.int64)
@@ -65,24 +69,42 @@ class Rows:
 
 
 class Segment:
-    """A committed segment, open for reading; its arrays are mapped when first used."""
+    """A committed segment, open for reading. All its files are opened at once, so that nothing can redirect them."""
 
-    def __init__(self, folder: Path, entry: SegmentEntry, block: int) -> None:
-        self.folder = folder
+    def __init__(self, folder: Folder, entry: SegmentEntry, block: int, part: str = SEGMENTS) -> None:
+        """The segment of an index's folder, in which `part` holds it."""
+        place = f"{part}/{entry.name}"
         self.entry = entry
+        self.name = entry.name  # which no other segment has, of this index or any other
         self.block = block
         self.rows = entry.rows
-        self.documents = Documents(folder)
+        self.path = folder.path / place
+        self.words = Container.mapped(folder, f"{place}/{WORDS}", _listed(self.path, entry, WORDS))
+        self.vectors = (
+            Container.mapped(folder, f"{place}/{DENSE}", entry.files[DENSE]) if DENSE in entry.files else None
+        )
+        self.documents = Documents(folder, f"{place}/{DOCS}", _listed(self.path, entry, DOCS))
+        self.deletions = _deletions(folder, entry)
+
+    def moved(self, folder: Folder, entry: SegmentEntry) -> Segment:
+        """Return the same segment with the deletions of another commit."""
+        if entry.deletions == self.entry.deletions:
+            return self
+        other = copy(self)
+        for name in ("live", "_removed"):
+            vars(other).pop(name, None)
+        other.entry, other.deletions = entry, _deletions(folder, entry)
+        return other
 
     @cached_property
     def postings(self) -> Postings:
         """The posting lists."""
-        blocks = self._array("block_starts", "uint32", -(-self.rows // self.block) + 1)
-        keys = self._array("list_keys", "uint32")
-        starts = self._array("list_starts", "uint32", len(keys) + 1)
-        maxima = self._array("list_maxima", "float16", len(keys))
-        rows = self._array("posting_rows", "uint16")
-        values = self._array("posting_values", "uint8", len(rows))
+        blocks = self.words.array("block_starts", "uint32", -(-self.rows // self.block) + 1)
+        keys = self.words.array("list_keys", "uint32")
+        starts = self.words.array("list_starts", "uint32", len(keys) + 1)
+        maxima = self.words.array("list_maxima", "float16", len(keys))
+        rows = self.words.array("posting_rows", "uint16")
+        values = self.words.array("posting_values", "uint8", len(rows))
         return Postings(self.block, blocks, keys, starts, maxima.view(np.uint16), rows, values)
 
     @cached_property
@@ -98,24 +120,19 @@ class Segment:
     @cached_property
     def dense(self) -> Array | None:
         """The dense vectors (rows, dimensions) float16, where the encoder makes any."""
-        if "dense.npy" not in self.entry.files:
-            return None
-        dense = load_array(self.folder / "dense.npy")
-        if dense.ndim != 2 or dense.dtype != np.float16 or len(dense) != self.rows or not dense.flags.c_contiguous:
-            raise IndexFormatError(f"{self.folder / 'dense.npy'}: holds {dense.dtype} {dense.shape}; it is damaged")
-        return dense
+        return None if self.vectors is None else self.vectors.array("dense", "float16", self.rows, dimensions=2)
 
     @cached_property
     def lengths(self) -> Array:
         """How many tokens of text each row has (rows,)."""
-        return self._array("lengths", "uint32", self.rows)
+        return self.words.array("lengths", "uint32", self.rows)
 
     @cached_property
     def live(self) -> npt.NDArray[np.uint8] | None:
         """A 1 for each row that can be found and a 0 for each deleted one; None where all can be found."""
-        if self.entry.deletions is None:
+        if self.deletions is None:
             return None
-        bits = self._array(_version("deleted", self.entry.deletions), "uint8", -(-self.rows // 8))
+        bits = self.deletions.array("deleted", "uint8", -(-self.rows // 8))
         return 1 - np.unpackbits(bits, count=self.rows, bitorder="little")
 
     def ids(self, rows: Ints) -> list[str]:
@@ -123,22 +140,22 @@ class Segment:
         starts, letters = self.id_arrays
         places = [(int(starts[row]), int(starts[row + 1])) for row in rows.tolist()]
         if any(start > end or end > len(letters) for start, end in places):
-            raise IndexFormatError(f"{self.folder / 'id_starts.npy'}: holds places that do not rise; it is damaged")
+            raise damaged(self.words.path, "its ids' places do not rise")
         try:
             return [letters[start:end].tobytes().decode() for start, end in places]
         except UnicodeDecodeError as error:
-            raise IndexFormatError(f"{self.folder / 'id_bytes.npy'}: {error}; the index is damaged") from error
+            raise damaged(self.words.path, str(error)) from error
 
     @cached_property
     def id_arrays(self) -> tuple[Array, Array]:
         """Where each row's id begins (rows + 1,) uint32, and the letters of all, as UTF-8."""
-        return self._array("id_starts", "uint32", self.rows + 1), self._array("id_bytes", "uint8")
+        return self.words.array("id_starts", "uint32", self.rows + 1), self.words.array("id_bytes", "uint8")
 
     def live_rows(self, ids: Sequence[str]) -> dict[str, int]:
         """The rows of those ids that can be found here."""
         rows = self.documents.rows(ids)
         if any(not 0 <= row < self.rows for row in rows.values()):
-            raise IndexFormatError(f"{self.documents.path}: names a row that is not there; the index is damaged")
+            raise damaged(self.documents.path, "names a row that is not there")
         return rows if self.live is None else {id: row for id, row in rows.items() if self.live[row]}
 
     def document_frequencies(self, keys: Ints) -> Ints:
@@ -151,14 +168,16 @@ class Segment:
         """No token of its documents is above it."""
         return int(self._frequencies[0].max(initial=0))
 
-    def without(self, rows: Ints, generation: int) -> SegmentEntry:
-        """Writes down that these rows, too, are deleted from this generation on; the segment's new entry."""
-        check_contents(
-            self.folder, {name: file for name, file in self.entry.files.items() if name.startswith("deleted")}
-        )
+    def without(self, rows: Ints, folder: Path) -> SegmentEntry:
+        """Write a file in the folder which says that these rows, too, are deleted, and return the segment's new entry.
+
+        Where no row is left, nothing is written: the segment can go.
+        """
         live = np.ones(self.rows, np.uint8) if self.live is None else self.live.copy()
         live[rows] = 0
         gone = np.flatnonzero(live == 0)
+        if len(gone) == self.rows:
+            return replace(self.entry, deleted=self.rows, length=0)
         tokens = np.concatenate([self.kept.of(gone).indices, self.lost.of(gone).indices])
         keys, counts = np.unique(tokens, return_counts=True)
         arrays: dict[str, Array] = {
@@ -166,17 +185,28 @@ class Segment:
             "removed_keys": keys.astype(np.uint32),
             "removed": counts.astype(np.uint32),
         }
-        before = {f"{_version(name, self.entry.deletions or 0)}.npy" for name in arrays}
-        files = {name: file for name, file in self.entry.files.items() if name not in before}
-        files |= save_arrays(self.folder, {_version(name, generation): array for name, array in arrays.items()})
-        sync_folder(self.folder)
+        name = new_name()
+        stored = write_container(folder / f"{name}{ENDING}", arrays)
         length = int(self.lengths[live == 1].sum())
-        return replace(self.entry, files=files, deleted=len(gone), deletions=generation, length=length)
+        return replace(self.entry, deleted=len(gone), deletions=FileEntry(name, stored), length=length)
 
-    def live_batches(self, size: int, gone: Collection[int] = ()) -> Iterator[Batch]:
-        """The documents that can be found, but for `gone` rows, with all that is stored of them; some at a time."""
-        rows = np.arange(self.rows) if self.live is None else np.flatnonzero(self.live)
-        rows = np.setdiff1d(rows, np.array(sorted(gone), dtype=np.int64), assume_unique=True)
+    def verify(self) -> None:
+        """Read every file in full; IndexFormatError names the first that is not what was written."""
+        for container in (self.words, self.vectors, self.deletions):
+            if container is not None:
+                container.verify()
+        self.documents.verify()
+
+    def live_row_numbers(self) -> Ints:
+        """The rows that can be found."""
+        return np.arange(self.rows) if self.live is None else np.flatnonzero(self.live)
+
+    def live_batches(self, size: int) -> Iterator[Batch]:
+        """The documents that can be found with all that is stored of them, some at a time."""
+        return self.some_batches(self.live_row_numbers(), size)
+
+    def some_batches(self, rows: Ints, size: int) -> Iterator[Batch]:
+        """The documents of these rows with all that is stored of them, some at a time."""
         for start in range(0, len(rows), size):
             batch = rows[start : start + size]
             docs = self.documents.fetch(batch.tolist())
@@ -187,7 +217,7 @@ class Segment:
 
     def live_docs(self, size: int) -> Iterator[Doc]:
         """The documents that can be found, in row order, read some at a time."""
-        rows = np.arange(self.rows) if self.live is None else np.flatnonzero(self.live)
+        rows = self.live_row_numbers()
         for start in range(0, len(rows), size):
             batch = rows[start : start + size].tolist()
             docs = self.documents.fetch(batch)
@@ -195,33 +225,33 @@ class Segment:
 
     @cached_property
     def _frequencies(self) -> tuple[Array, Array]:
-        keys = self._array("frequency_keys", "uint32")
-        return keys, self._array("frequencies", "uint32", len(keys))
+        keys = self.words.array("frequency_keys", "uint32")
+        return keys, self.words.array("frequencies", "uint32", len(keys))
 
     @cached_property
     def _removed(self) -> tuple[Array, Array] | None:
-        if self.entry.deletions is None:
+        if self.deletions is None:
             return None
-        keys = self._array(_version("removed_keys", self.entry.deletions), "uint32")
-        return keys, self._array(_version("removed", self.entry.deletions), "uint32", len(keys))
+        keys = self.deletions.array("removed_keys", "uint32")
+        return keys, self.deletions.array("removed", "uint32", len(keys))
 
     def _rows(self, name: str) -> Rows:
-        starts = self._array(f"{name}_starts", "uint32", self.rows + 1)
-        keys = self._array(f"{name}_keys", KEYS)
-        weights = self._array(f"{name}_weights", "float16", len(keys)).view(np.uint16)
-        return Rows(self.folder / f"{name}_starts.npy", starts, keys, weights)
-
-    def _array(self, name: str, dtypes: str, length: int | None = None) -> Array:
-        path = self.folder / f"{name}.npy"
-        array = load_array(path)
-        known = array.dtype.isnative and array.dtype.name in dtypes.split()
-        if array.ndim != 1 or not known or (length is not None and len(array) != length):
-            raise IndexFormatError(f"{path}: holds {array.dtype} {array.shape}, not what belongs there; it is damaged")
-        return array
+        starts = self.words.array(f"{name}_starts", "uint32", self.rows + 1)
+        keys = self.words.array(f"{name}_keys", KEYS)
+        weights = self.words.array(f"{name}_weights", "float16", len(keys)).view(np.uint16)
+        return Rows(self.words.path, starts, keys, weights)
 
 
-def _version(name: str, generation: int) -> str:
-    return f"{name}-{generation:08d}"
+def _listed(path: Path, entry: SegmentEntry, name: str) -> StoredFile:
+    if name not in entry.files:
+        raise damaged(path, f"the manifest lists no {name}")
+    return entry.files[name]
+
+
+def _deletions(folder: Folder, entry: SegmentEntry) -> Container | None:
+    if entry.deletions is None:
+        return None
+    return Container.held(folder, f"{DELETIONS}/{entry.deletions.name}{ENDING}", entry.deletions.file)
 
 
 def _looked_up(keys: Ints, known: Array, counts: Array) -> Ints:

@@ -1,8 +1,8 @@
-"""Writing a segment: documents and weights in, a folder of plain arrays and one SQLite file out."""
+"""Writing a segment: documents and weights in, one or two containers of arrays and one SQLite file out."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,15 +11,17 @@ import numpy as np
 
 from denslice.errors import InputError
 from denslice.records import Doc
-from denslice.store import documents
+from denslice.store.container import write_container
+from denslice.store.documents import NAME as DOCS
 from denslice.store.documents import DocumentsWriter
-from denslice.store.files import Array, StoredFile, save_arrays, seal, sync_folder
+from denslice.store.files import Array, seal, sync_folder
 from denslice.store.manifest import SegmentEntry
 from denslice.vectors import Ints, csr, stacked
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
+WORDS, DENSE = "words.arrays", "dense.arrays"
 LARGEST_WEIGHT = float(np.finfo(np.float16).max)
 LEVELS = 255  # steps of a posting's value
 
@@ -38,9 +40,13 @@ class Batch:
 class SegmentWriter:
     """Gathers documents and their kept and lost weights, and writes them as one segment."""
 
-    def __init__(self, folder: Path, block: int, filterable: Sequence[str] = ()) -> None:
+    def __init__(
+        self, folder: Path, block: int, filterable: Sequence[str] = (), about: Mapping[str, Any] | None = None
+    ) -> None:
+        """Begin a segment in a new folder; `about` is what its files say of how they came about."""
         folder.mkdir(parents=True)
         self.folder = folder
+        self.about = about or {}
         self.block = block
         self.documents = DocumentsWriter(folder, filterable)
         self.ids: list[str] = []
@@ -62,34 +68,22 @@ class SegmentWriter:
             self.dense.append(batch.dense.astype(np.float16))
 
     def finish(self) -> SegmentEntry:
-        """Writes every file and forces it to disk."""
+        """Write every file, force it to disk, and return the segment's entry."""
         self.documents.finish()
         kept, lost = stacked(self.kept), stacked(self.lost)
-        files = {documents.NAME: seal(self.folder / documents.NAME)}
         lengths = np.concatenate(self.lengths)
-        files |= save_arrays(self.folder, {"lengths": lengths.astype(np.uint32)})
-        files |= save_arrays(self.folder, _id_arrays(self.ids))
-        files |= save_arrays(self.folder, _row_arrays("row", kept))
-        files |= save_arrays(self.folder, _row_arrays("lost", lost))
-        files |= save_arrays(self.folder, _frequency_arrays(kept, lost))
-        files |= self._write_postings(kept)
+        arrays = _id_arrays(self.ids) | {"lengths": lengths.astype(np.uint32)}
+        arrays |= _row_arrays("row", kept) | _row_arrays("lost", lost) | _frequency_arrays(kept, lost)
+        arrays |= _posting_arrays(kept, self.block)
+        files = {DOCS: seal(self.folder / DOCS), WORDS: write_container(self.folder / WORDS, arrays, self.about)}
         if self.dense:
-            files |= save_arrays(self.folder, {"dense": np.concatenate(self.dense)})
+            files[DENSE] = write_container(self.folder / DENSE, {"dense": np.concatenate(self.dense)}, self.about)
         sync_folder(self.folder)
         return SegmentEntry(self.folder.name, len(self.ids), self.weights, int(lengths.sum()), files)
 
     def close(self) -> None:
         """Lets go of open files; harmless after `finish`."""
         self.documents.close()
-
-    def _write_postings(self, kept: sp.csr_array) -> dict[str, StoredFile]:
-        blocks = [_block_arrays(kept[start : start + self.block]) for start in range(0, kept.shape[0], self.block)]
-        joined = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
-        sizes = joined.pop("list_sizes")
-        lists = [len(block["list_sizes"]) for block in blocks]
-        joined["list_starts"] = _starts(sizes, np.uint32)
-        joined["block_starts"] = _starts(lists, np.uint32)
-        return save_arrays(self.folder, joined)
 
 
 def rounded(weights: sp.csr_array) -> sp.csr_array:
@@ -123,6 +117,16 @@ def _frequency_arrays(kept: sp.csr_array, lost: sp.csr_array) -> dict[str, Array
     counts = np.bincount(np.concatenate([kept.indices, lost.indices]))
     keys = np.flatnonzero(counts)
     return {"frequency_keys": keys.astype(np.uint32), "frequencies": counts[keys].astype(np.uint32)}
+
+
+def _posting_arrays(kept: sp.csr_array, block: int) -> dict[str, Array]:
+    """The posting lists of all blocks, one after the other."""
+    blocks = [_block_arrays(kept[start : start + block]) for start in range(0, kept.shape[0], block)]
+    joined = {name: np.concatenate([one[name] for one in blocks]) for name in blocks[0]}
+    sizes = joined.pop("list_sizes")
+    joined["list_starts"] = _starts(sizes, np.uint32)
+    joined["block_starts"] = _starts([len(one["list_sizes"]) for one in blocks], np.uint32)
+    return joined
 
 
 def _block_arrays(kept: sp.csr_array) -> dict[str, Array]:

@@ -1,42 +1,55 @@
-"""A snapshot: an index folder as it was at one commit, open for reading."""
+"""A snapshot: an index folder as it was at one commit, open for reading; and the upkeep of such a folder."""
 
 from __future__ import annotations
 
-import os
 import shutil
-import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
-from denslice.errors import IndexFormatError, InputError
+from denslice.errors import DensliceError, IndexFormatError, InputError, UnavailableError
 from denslice.slicing import Slicing
 from denslice.store import lock
 from denslice.store import manifest as manifests
-from denslice.store.files import NEW, StoredFile, check_contents, check_sizes, load_array
-from denslice.store.manifest import Manifest, PieceEntry, SegmentEntry, SlicingEntry
-from denslice.store.segment import Segment
+from denslice.store.container import ENDING, Container
+from denslice.store.documents import Moved
+from denslice.store.files import NEW, damaged
+from denslice.store.folder import Folder
+from denslice.store.manifest import FileEntry, Manifest
+from denslice.store.segment import DELETIONS, SEGMENTS, Segment
 from denslice.store.vocabulary import Piece, Vocabulary
 from denslice.vectors import Ints
 
-SEGMENTS = "segments"
-VOCABULARY = "vocabulary"
-PLACES = "slicing.npy"
-PARTS = (SEGMENTS, VOCABULARY, manifests.OLD)
+VOCABULARY = "vocabulary"  # pieces of it, and the slicing of its tokens
+WRITING = "writing"  # segments that are not committed yet
+PARTS = (SEGMENTS, DELETIONS, VOCABULARY, WRITING)
+SESSION_LOCK = ".lock"  # ends the name of the lock that a living writer holds
+TRIES = 20  # to open a folder in which commits come one after the other
 
 
 class Snapshot:
-    """One generation of an index. It stays as it is while writers go on."""
+    """One commit of an index. It stays as it is whatever happens to the folder: every file is open.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.manifest, handle = manifests.read(folder)
-        weakref.finalize(self, os.close, handle)
-        self._check(check_sizes)
-        block = self.manifest.block
-        self.segments = tuple(Segment(folder / SEGMENTS / e.name, e, block) for e in self.manifest.segments)
+    What an earlier snapshot (`before`) has open is shared; `descends` says that this commit was made from that one, so
+    that its vocabulary can only have grown.
+    """
+
+    home: Folder
+    manifest: Manifest
+    segments: tuple[Segment, ...]
+    pieces: dict[str, Container]  # of the vocabulary, by name
+    places: Container | None  # of tokens in slices
+
+    def __init__(self, path: Path, before: Snapshot | None = None, descends: bool = False) -> None:
+        self._grown_from = before.words if before and descends else None
+        self._open(path, before)
+
+    @property
+    def folder(self) -> Path:
+        """The index's folder."""
+        return self.home.path
 
     @property
     def docs(self) -> int:
@@ -47,10 +60,10 @@ class Snapshot:
     def words(self) -> Vocabulary:
         """The vocabulary the documents brought with them; empty where token ids are columns of ready vectors."""
         pieces: list[Piece] = []
-        for entry in self.manifest.vocabulary:
+        for container in self.pieces.values():
             base = pieces[-1].base + len(pieces[-1]) if pieces else 0
-            pieces.append(Piece.open(self.folder / VOCABULARY / entry.name, base))
-        return Vocabulary(pieces)
+            pieces.append(Piece.of(container, base))
+        return Vocabulary(pieces, self._grown_from)
 
     @cached_property
     def slicing(self) -> Slicing | None:
@@ -58,18 +71,11 @@ class Snapshot:
         entry = self.manifest.slicing
         if entry.vocab is None:
             return None
-        by_stride = entry.places is None
-        slicing = Slicing.stride(entry.vocab, entry.slices, entry.skip) if by_stride else self._placed(entry)
+        if self.places is None:
+            slicing = Slicing.stride(entry.vocab, entry.slices, entry.skip)
+        else:
+            slicing = self._placed(self.places, entry.vocab)
         return slicing.grown(len(self.words))
-
-    def _placed(self, entry: SlicingEntry) -> Slicing:
-        places = load_array(self.folder / PLACES)
-        if places.dtype != np.int32 or places.shape != (entry.vocab,):
-            raise IndexFormatError(f"{self.folder / PLACES}: holds {places.dtype} {places.shape}; the index is damaged")
-        try:
-            return Slicing.checked(entry.kind, entry.slices, entry.skip, places)
-        except InputError as error:
-            raise IndexFormatError(f"{self.folder / PLACES}: {error}; the index is damaged") from error
 
     def document_frequencies(self, keys: Ints) -> Ints:
         """How many documents had each token."""
@@ -83,26 +89,64 @@ class Snapshot:
         return None
 
     def verify(self) -> None:
-        """Reads every file in full; IndexFormatError names the first that is not what was written."""
-        self._check(check_contents)
+        """Read every file in full; IndexFormatError names the first that is not what was written."""
+        for segment in self.segments:
+            segment.verify()
+        for container in (*self.pieces.values(), *([self.places] if self.places else [])):
+            container.verify()
 
     def bytes(self) -> int:
         """What the index's files take on disk."""
-        entries: list[SegmentEntry | PieceEntry] = [*self.manifest.segments, *self.manifest.vocabulary]
-        places = self.manifest.slicing.places
-        return sum(f.bytes for e in entries for f in e.files.values()) + (places.bytes if places else 0)
+        manifest = self.manifest
+        files = [file for entry in manifest.segments for file in entry.files.values()]
+        single = [*manifest.vocabulary, manifest.slicing.places, *(entry.deletions for entry in manifest.segments)]
+        return sum(file.bytes for file in files) + sum(entry.file.bytes for entry in single if entry)
 
-    def _check(self, check: Callable[[Path, Mapping[str, StoredFile]], None]) -> None:
-        for entry in self.manifest.segments:
-            check(self.folder / SEGMENTS / entry.name, entry.files)
-        for piece in self.manifest.vocabulary:
-            check(self.folder / VOCABULARY / piece.name, piece.files)
-        if self.manifest.slicing.places:
-            check(self.folder, {PLACES: self.manifest.slicing.places})
+    def _placed(self, places: Container, vocab: int) -> Slicing:
+        entry = self.manifest.slicing
+        try:
+            return Slicing.checked(entry.kind, entry.slices, entry.skip, places.array("slice_of", "int32", vocab))
+        except InputError as error:
+            raise damaged(places.path, str(error)) from error
+
+    def _open(self, path: Path, before: Snapshot | None) -> None:
+        """Open every file of the last commit; again where writers moved on in between."""
+        for _ in range(TRIES):
+            self.home = Folder(path)
+            self.manifest = manifests.read(self.home)
+            try:
+                return self._open_files(before)
+            except (IndexFormatError, Moved) as error:
+                if isinstance(error, IndexFormatError) and not self._has_moved_on():
+                    raise
+        raise UnavailableError(f"{path}: changes faster than it can be opened; try again")
+
+    def _open_files(self, before: Snapshot | None) -> None:
+        home, manifest = self.home, self.manifest
+        known = {segment.entry.name: segment for segment in before.segments} if before else {}
+        self.segments = tuple(
+            known[entry.name].moved(home, entry) if entry.name in known else Segment(home, entry, manifest.block)
+            for entry in manifest.segments
+        )
+        pieces = before.pieces if before else {}
+        self.pieces = {one.name: pieces.get(one.name) or _mapped(home, one) for one in manifest.vocabulary}
+        places = manifest.slicing.places
+        shared = before.places if before and before.manifest.slicing.places == places else None
+        self.places = None if places is None else shared or _mapped(home, places)
+
+    def _has_moved_on(self) -> bool:
+        try:
+            return manifests.read(Folder(self.folder)).commit != self.manifest.commit
+        except DensliceError:
+            return False
+
+
+def _mapped(home: Folder, entry: FileEntry) -> Container:
+    return Container.mapped(home, f"{VOCABULARY}/{entry.name}{ENDING}", entry.file)
 
 
 def create(folder: Path, manifest: Manifest) -> None:
-    """Makes an empty index in a folder that is not there yet, is empty, or in which making one was interrupted."""
+    """Make an empty index in a folder that is not there yet, is empty, or in which making one was interrupted."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _check_free(folder)
@@ -116,35 +160,46 @@ def create(folder: Path, manifest: Manifest) -> None:
 
 
 def _check_free(folder: Path) -> None:
-    """InputError where something is in the folder that an interrupted `create` has not left."""
-    if (folder / manifests.NAME).exists():
+    """Raise InputError where something is in the folder that an interrupted `create` has not left."""
+    if manifests.is_there(folder):
         raise InputError(f"{folder}: an index is already there")
-    remains = {lock.NAME, manifests.NAME + NEW, *(part for part in PARTS if not any((folder / part).glob("*")))}
+    remains = {lock.NAME, lock.TURNSTILE, manifests.NAME + NEW}
+    remains |= {part for part in PARTS if not any((folder / part).glob("*"))}
     if {path.name for path in folder.iterdir()} - remains:
         raise InputError(f"{folder}: the folder is not empty")
 
 
-def sweep(folder: Path) -> None:
-    """Removes what neither the last commit nor a manifest that some reader holds names.
+def sweep(folder: Path, manifest: Manifest) -> None:
+    """Remove what the manifest, which must be the last commit's, does not name. The write lock must be held.
 
-    That is what replaced manifests alone named, and the remains of writers that stopped halfway. Which commit is
-    the last is read anew: a writer that was interrupted cannot tell on which side of its commit it was.
+    Readers have their files open and do not miss the names. What living writers have under way stays.
     """
-    manifest, handle = manifests.read(folder)
-    os.close(handle)
-    held = [manifest, *manifests.still_held(folder)]
-    _keep_only(folder / SEGMENTS, [entry for one in held for entry in one.segments])
-    _keep_only(folder / VOCABULARY, [entry for one in held for entry in one.vocabulary])
-    if manifest.slicing.places is None:
-        (folder / PLACES).unlink(missing_ok=True)
+    _keep_only(folder / SEGMENTS, {entry.name for entry in manifest.segments})
+    _keep_only(folder / DELETIONS, {f"{e.deletions.name}{ENDING}" for e in manifest.segments if e.deletions})
+    places = manifest.slicing.places
+    kept = [*manifest.vocabulary, *([places] if places else [])]
+    _keep_only(folder / VOCABULARY, {f"{entry.name}{ENDING}" for entry in kept})
+    _sweep_writing(folder / WRITING)
 
 
-def _keep_only(part: Path, entries: Sequence[SegmentEntry | PieceEntry]) -> None:
-    names = {entry.name for entry in entries}
-    files = {part / entry.name / file for entry in entries for file in entry.files}
-    for folder in part.iterdir():
-        if folder.name not in names:
-            shutil.rmtree(folder)
-            continue
-        for file in set(folder.iterdir()) - files:
-            file.unlink()
+def _keep_only(part: Path, names: Iterable[str]) -> None:
+    for path in part.iterdir() if part.exists() else ():
+        if path.name not in names:
+            _remove(path)
+
+
+def _sweep_writing(part: Path) -> None:
+    """Remove what writers have left that are not alive any more."""
+    for path in sorted(part.iterdir()) if part.exists() else ():
+        name = path.name.removesuffix(SESSION_LOCK)
+        with lock.alive(part / f"{name}{SESSION_LOCK}") as is_dead:
+            if is_dead:
+                _remove(part / name)
+                (part / f"{name}{SESSION_LOCK}").unlink(missing_ok=True)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

@@ -14,7 +14,8 @@ from typing import Protocol
 import numpy as np
 
 from denslice.errors import IndexFormatError, InputError
-from denslice.store.files import StoredFile, load_array, save_arrays
+from denslice.store.container import Container
+from denslice.store.files import Array, damaged
 from denslice.vectors import Ints
 
 ABSENT = -1
@@ -35,38 +36,34 @@ class Words(Protocol):
     def __len__(self) -> int: ...
 
 
-def write_piece(folder: Path, words: Sequence[str]) -> dict[str, StoredFile]:
-    """Writes distinct words, in id order, as the three arrays of a piece; what was stored, by file name."""
+def word_arrays(words: Sequence[str]) -> dict[str, Array]:
+    """Return distinct words, in id order, as the three arrays of a piece."""
     encoded = [_encode(word) for word in words]
     starts = np.zeros(len(encoded) + 1, dtype=np.int64)
     np.cumsum([len(word) for word in encoded], out=starts[1:])
     order = sorted(range(len(encoded)), key=encoded.__getitem__)
     text = np.frombuffer(b"".join(encoded), dtype=np.uint8)
-    return save_arrays(folder, {"words": text, "starts": starts, "sorted": np.array(order, dtype=np.uint32)})
+    return {"words": text, "starts": starts, "sorted": np.array(order, dtype=np.uint32)}
 
 
 class Piece:
     """Some words of a vocabulary, in arrays on disk. The word at position p has the token id base + p."""
 
-    # Memoryviews: one number out of them costs a third of what it does out of a numpy array.
-    def __init__(self, base: int, words: memoryview, starts: memoryview, order: memoryview, folder: Path) -> None:
+    def __init__(self, base: int, words: Array, starts: Array, order: Array, path: Path) -> None:
         self.base = base
-        self.folder = folder
-        self._words = words  # UTF-8 of all words, in id order
-        self._starts = starts  # (n + 1,) int64, where each word begins
-        self._order = order  # (n,) uint32, positions in byte order
+        self.path = path
+        # Memoryviews: one number out of them costs a third of what it does out of a numpy array.
+        self._words = words.data  # UTF-8 of all words, in id order
+        self._starts = starts.data  # (n + 1,) int64, where each word begins
+        self._order = order.data  # (n,) uint32, positions in byte order
+        if len(starts) != len(order) + 1 or starts[-1] != len(words):
+            raise damaged(path, f"{len(order):,} words in {len(words):,} bytes do not fit their starts")
 
     @classmethod
-    def open(cls, folder: Path, base: int) -> Piece:
-        """The piece that `write_piece` left in the folder, mapped and not read."""
-        words = _mapped(folder / "words.npy", np.uint8)
-        starts = _mapped(folder / "starts.npy", np.int64)
-        order = _mapped(folder / "sorted.npy", np.uint32)
-        if len(starts) != len(order) + 1 or starts[-1] != len(words):
-            raise IndexFormatError(
-                f"{folder}: {len(order):,} words in {len(words):,} bytes do not fit starts.npy; the files are damaged"
-            )
-        return cls(base, words, starts, order, folder)
+    def of(cls, container: Container, base: int) -> Piece:
+        """Return the piece whose arrays a container holds, which are mapped and not read."""
+        words, starts = container.array("words", "uint8"), container.array("starts", "int64")
+        return cls(base, words, starts, container.array("sorted", "uint32"), container.path)
 
     def __len__(self) -> int:
         return len(self._order)
@@ -83,13 +80,11 @@ class Piece:
         try:
             return _decode(self._bytes(position))
         except UnicodeDecodeError as error:
-            raise IndexFormatError(f"{self.folder / 'words.npy'}: {error}; the index is damaged") from error
+            raise damaged(self.path, str(error)) from error
 
     def _bytes(self, position: int) -> bytes:
         if position >= len(self):
-            raise IndexFormatError(
-                f"{self.folder / 'sorted.npy'}: names a word that is not there; the index is damaged"
-            )
+            raise damaged(self.path, "names a word that is not there")
         return bytes(self._words[self._starts[position] : self._starts[position + 1]])
 
 
@@ -99,9 +94,12 @@ def merged_words(pieces: Sequence[Piece]) -> list[str]:
 
 
 class Vocabulary:
-    """An immutable vocabulary over pieces that follow one another."""
+    """An immutable vocabulary over pieces that follow one another.
 
-    def __init__(self, pieces: Sequence[Piece] = ()) -> None:
+    An id never changes, so a vocabulary that has grown from another (`before`) knows what that one had looked up.
+    """
+
+    def __init__(self, pieces: Sequence[Piece] = (), before: Vocabulary | None = None) -> None:
         self.pieces = tuple(pieces)
         self._bases = [piece.base for piece in self.pieces]
         self._len = 0
@@ -109,19 +107,30 @@ class Vocabulary:
             if piece.base != self._len:
                 raise IndexFormatError(f"a piece of the vocabulary begins at id {piece.base:,}, not {self._len:,}")
             self._len += len(piece)
-        self._found: dict[str, int] = {}
+        self._found: dict[str, int] = before._found if before else {}  # words of all that share it, none absent
+        self._absent: set[str] = set()
 
     def __len__(self) -> int:
         return self._len
 
     def find(self, word: str) -> int:
-        """The word's token id, or ABSENT."""
-        found = self._found.get(word)
-        if found is None:
-            if len(self._found) >= REMEMBERED:
-                self._found.clear()
-            found = self._found[word] = self._search(word)
-        return found
+        """Return the word's token id, or ABSENT."""
+        found = self._found.get(word, ABSENT)
+        if found != ABSENT:
+            return found if found < self._len else ABSENT
+        if word in self._absent:
+            return ABSENT
+        return self._remembered(word, self._search(word))
+
+    def _remembered(self, word: str, id: int) -> int:
+        kept: dict[str, int] | set[str] = self._absent if id == ABSENT else self._found
+        if len(kept) >= REMEMBERED:
+            kept.clear()
+        if id == ABSENT:
+            self._absent.add(word)
+        else:
+            self._found[word] = id
+        return id
 
     def word(self, id: int) -> str:
         """The word that has this token id."""
@@ -180,13 +189,6 @@ class Growth:
         if id >= len(self):
             raise InputError(f"no token {id}: the vocabulary has {len(self):,} words")
         return self.new_words[id - len(self.base)]
-
-
-def _mapped(path: Path, dtype: type[np.integer]) -> memoryview:
-    array = load_array(path)
-    if array.dtype != dtype or array.ndim != 1:
-        raise IndexFormatError(f"{path}: found {array.ndim}-dimensional {array.dtype}, expected 1 of {dtype.__name__}")
-    return array.data
 
 
 # JSON may carry half of a surrogate pair; surrogatepass keeps such a word as it came.

@@ -40,6 +40,8 @@ NOTHING = Answer(np.zeros(0, dtype=np.int64), NO_SCORES, NO_DENSE)
 class Cards:
     """An index's segments on one or several cards."""
 
+    name = "cuda"  # of the device, as it was asked for
+
     def __init__(self, devices: Sequence[Device], leave_out: Sequence[str], segments: Sequence[Segment] = ()) -> None:
         """Ready to load. What `leave_out` names stays in the folder."""
         unknown = [name for name in leave_out if name not in LEFT_OUT]
@@ -54,13 +56,16 @@ class Cards:
     @classmethod
     def named(cls, device: str, leave_out: Sequence[str]) -> Cards:
         """The cards that a device's name means, with nothing on them yet."""
-        return cls(cuda_devices(device), leave_out)
+        cards = cls(cuda_devices(device), leave_out)
+        cards.name = device
+        return cards
 
     def moved(self, segments: Sequence[Segment]) -> Cards:
         """Ready to load other segments on the same cards; those that are there already stay."""
         cards = Cards(self.devices, self.leave_out, segments)
         cards.section_rows = self.section_rows if self._known else cards.section_rows
         cards._known, cards._lock = dict(self._known), self._lock  # they share the cards' order of work
+        cards.name = self.name
         return cards
 
     def load(self, progress: Progress | None = None) -> Cards:
@@ -234,7 +239,7 @@ class Cards:
 
 
 def _name(segment: Segment) -> str:
-    return str(segment.folder)
+    return segment.name
 
 
 def _joined(parts: Sequence[Answer]) -> Answer:

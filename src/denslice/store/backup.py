@@ -1,0 +1,93 @@
+"""A consistent copy of an index that others go on writing to."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from denslice.errors import InputError
+from denslice.store import lock
+from denslice.store import manifest as manifests
+from denslice.store.container import ENDING
+from denslice.store.files import sync_folder
+from denslice.store.folder import Folder
+from denslice.store.manifest import Manifest
+from denslice.store.segment import DELETIONS, SEGMENTS
+from denslice.store.snapshot import PARTS, VOCABULARY, Snapshot
+
+TRIES = 3  # without the write lock; after that with it
+
+
+def back_up(index: Path, to: Path) -> Manifest:
+    """Copy the last commit of an index to a new folder and return its manifest; on any error, nothing is left there."""
+    try:
+        to.mkdir(parents=True, exist_ok=True)
+        if any(to.iterdir()):
+            raise InputError(f"{to}: the folder is not empty")
+    except OSError as error:
+        raise InputError(f"{to}: cannot make a copy here ({error.strerror})") from error
+    try:
+        return _copied(index, to)
+    except BaseException:
+        shutil.rmtree(to, ignore_errors=True)
+        raise
+
+
+def _copied(index: Path, to: Path) -> Manifest:
+    for part in PARTS:
+        (to / part).mkdir()
+    for _ in range(TRIES):
+        try:
+            manifest = manifests.read(Folder(index))
+            return _copy(index, to, manifest)
+        except FileNotFoundError:  # a commit came in between and removed a file
+            continue
+    with lock.writing(index):
+        return _copy(index, to, manifests.read(Folder(index)))
+
+
+def _copy(index: Path, to: Path, manifest: Manifest) -> Manifest:
+    """Copy every file that a manifest names, those that are there already excepted, then the manifest."""
+    for name in file_names(manifest):
+        if not (to / name).exists():
+            (to / name).parent.mkdir(exist_ok=True)
+            link(index / name, to / name)
+    _remove_others(to, manifest)
+    for folder in (*(to / part for part in PARTS), *(to / SEGMENTS).iterdir()):
+        sync_folder(folder)
+    manifests.write(to, manifest)
+    Snapshot(to)
+    return manifest
+
+
+def file_names(manifest: Manifest) -> list[str]:
+    """The files that a manifest names, by their paths in the index's folder."""
+    segments = [f"{SEGMENTS}/{entry.name}/{name}" for entry in manifest.segments for name in entry.files]
+    deletions = [f"{DELETIONS}/{e.deletions.name}{ENDING}" for e in manifest.segments if e.deletions]
+    places = manifest.slicing.places
+    single = [*manifest.vocabulary, *([places] if places else [])]
+    return [*segments, *deletions, *(f"{VOCABULARY}/{entry.name}{ENDING}" for entry in single)]
+
+
+def link(source: Path, to: Path) -> None:
+    """Give a file that never changes a second name, or copy it where the file system has no hard links."""
+    try:
+        os.link(source, to)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        shutil.copyfile(source, to)
+        with to.open("rb") as file:
+            os.fsync(file.fileno())
+
+
+def _remove_others(to: Path, manifest: Manifest) -> None:
+    """Remove what an earlier attempt copied and this manifest does not name."""
+    named = {to / name for name in file_names(manifest)}
+    for path in [path for part in PARTS for path in (to / part).rglob("*") if path.is_file()]:
+        if path not in named:
+            path.unlink()
+    for folder in (to / SEGMENTS).iterdir():
+        if not any(folder.iterdir()):
+            folder.rmdir()
