@@ -112,6 +112,16 @@ class Build:
         self._slice_by(sample)
         self.dimensions = dimensions
 
+    def take_stored(self, slicing: Slicing | None, dimensions: int | None, batches: Iterator[StoredBatch]) -> int:
+        """Store documents with vectors that were sliced elsewhere, by the same slicing; return how many there were."""
+        if self.slicing is None and slicing is not None:
+            self.slicing = self._settled = slicing
+        self.dimensions, taken = dimensions, 0
+        for batch in batches:
+            self._store(batch)
+            taken += len(batch.docs)
+        return taken
+
     def delete(self, ids: Iterable[str]) -> int:
         """Delete the documents with these ids, and return how many there were."""
         if isinstance(ids, str):

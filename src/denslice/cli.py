@@ -274,6 +274,30 @@ def merge(folder: IndexFolder, wait: Wait = 0.0) -> None:
 
 
 @app.command()
+def upgrade(folder: IndexFolder) -> None:
+    """Bring an index of an older version up to date, in place; until that is done the old one stays as it is."""
+    from denslice.printing import counted, progress_bar, write_line
+    from denslice.upgrading import upgrade as upgraded
+
+    with progress_bar("upgrading") as bar:
+        done = upgraded(folder, bar.advance)
+    told = f"upgraded {counted(done.docs, 'document')} ({done.reason})" if done.reason else "nothing to upgrade"
+    write_line(f"{folder}: {told}")
+
+
+@app.command()
+def backup(
+    folder: IndexFolder,
+    to: Annotated[Path, typer.Option(metavar="FOLDER", help="A new folder for the copy.")],
+) -> None:
+    """Copy an index that may be written to meanwhile; files are hard links where the file system has them."""
+    from denslice.printing import counted, write_line
+
+    _open(folder).backup(to)
+    write_line(f"copied {counted(len(_open(to)), 'document')} to {to}")
+
+
+@app.command()
 def verify(folder: IndexFolder) -> None:
     """Read every file of an index and compare it with what was written."""
     from denslice.printing import counted, size, write_line

@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from zlib import crc32
@@ -111,8 +112,9 @@ class Bm25:
         self._place = words.place if isinstance(words, Growth) else words.find
         # From a word as it stands straight to its id. Ids never change, and in a fixed vocabulary ABSENT stays so;
         # `find` of a Growth is not kept, as a word it lacks now may be placed later.
-        self._doc_ids = Remembered(self._doc_id)
-        self._hashes = Remembered(self._hash)
+        # Neither holds on to this encoder: with it, the vocabulary's file would stay open until garbage is collected.
+        self._doc_ids = Remembered(partial(_doc_id, self.analyzer, self._place))
+        self._hashes = Remembered(partial(_word_hash, self.analyzer))
         self._bucket_ids = np.full(BUCKETS, UNSEEN, dtype=np.int32)
 
     def encode_docs(self, texts: Sequence[str]) -> Encoded:
@@ -182,14 +184,6 @@ class Bm25:
             for (one, first), (other, last) in pairwise(hashed):
                 yield Token(id_of(_name(_bucket(one, other))), first, last)
 
-    def _doc_id(self, word: str) -> int:
-        stem = self.analyzer.stem(word)
-        return STOP if stem is None else self._place(stem)
-
-    def _hash(self, word: str) -> int:
-        stem = self.analyzer.stem(word)
-        return STOP_HASH if stem is None else _hash(stem)
-
     def _norms(self, lengths: Ints) -> npt.NDArray[np.floating]:
         return self.config.k1 * (1 - self.config.b + self.config.b * lengths / self.config.average_length)
 
@@ -204,6 +198,16 @@ class Bm25:
 def idf(df: npt.NDArray[Any], docs: int) -> Floats:
     """Lucene's ln(1 + (docs - df + 0.5) / (df + 0.5)) of each document frequency, float32."""
     return np.log1p((docs - df + 0.5) / (df + 0.5)).astype(np.float32)
+
+
+def _doc_id(analyzer: Analyzer, place: Callable[[str], int], word: str) -> int:
+    stem = analyzer.stem(word)
+    return STOP if stem is None else place(stem)
+
+
+def _word_hash(analyzer: Analyzer, word: str) -> int:
+    stem = analyzer.stem(word)
+    return STOP_HASH if stem is None else _hash(stem)
 
 
 def _hash(stem: str) -> int:

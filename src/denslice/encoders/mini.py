@@ -134,8 +134,12 @@ def mini_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 def load_mini(options: Mapping[str, Any], words: Words) -> Mini:
     """The encoder an index was made with; InputError if another model has taken its place."""
     settings = dict(options)
-    folder = _folder(settings.pop("model", NAME))
+    name = settings.pop("model", NAME)
+    folder = _folder(name)
     if settings.pop("fingerprint") != _fingerprint(folder):
+        if name == NAME:
+            told = "this index was made with other weights of the embedded model"
+            raise InputError(f"{told}; run `denslice upgrade` on it, which encodes its texts again")
         raise InputError(f"{folder}: is not the model this index was made with; put it back or make a new index")
     return Mini(_loaded(folder), Bm25Config.from_json(settings), words)
 

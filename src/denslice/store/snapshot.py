@@ -23,6 +23,8 @@ from denslice.store.vocabulary import Piece, Vocabulary
 from denslice.vectors import Ints
 
 VOCABULARY = "vocabulary"  # pieces of it, and the slicing of its tokens
+UPGRADE = "upgrade"  # where an upgrade builds
+UPGRADE_REMAINS = (UPGRADE, "old", "slicing.npy")  # of one that died after its commit; the last two are of format 2
 WRITING = "writing"  # segments that are not committed yet
 PARTS = (SEGMENTS, DELETIONS, VOCABULARY, WRITING)
 SESSION_LOCK = ".lock"  # ends the name of the lock that a living writer holds
@@ -174,6 +176,8 @@ def sweep(folder: Path, manifest: Manifest) -> None:
 
     Readers have their files open and do not miss the names. What living writers have under way stays.
     """
+    for name in UPGRADE_REMAINS:
+        _remove(folder / name)
     _keep_only(folder / SEGMENTS, {entry.name for entry in manifest.segments})
     _keep_only(folder / DELETIONS, {f"{e.deletions.name}{ENDING}" for e in manifest.segments if e.deletions})
     places = manifest.slicing.places
