@@ -51,7 +51,7 @@ def close(answers: list[Any]) -> list[Any]:
 
 
 def test_there_is_a_golden_index_of_every_format_since_2() -> None:
-    assert NAMES == sorted(f"format-{number}-{kind}" for number in range(2, FORMAT + 1) for kind in KINDS)
+    assert sorted(f"format-{number}-{kind}" for number in range(2, FORMAT + 1) for kind in KINDS) == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -207,7 +207,7 @@ def test_a_damaged_index_is_not_upgraded_and_stays_as_it_is(tmp_path: Path) -> N
     data = bytearray(hurt.read_bytes())
     data[-1] ^= 1
     hurt.write_bytes(data)
-    with pytest.raises(IndexFormatError, match="row_weights.npy: contents differ"):
+    with pytest.raises(IndexFormatError, match=r"row_weights\.npy: contents differ"):
         upgrade(path)
     assert manifests.format_of(Folder(path)) == 2
 
@@ -228,7 +228,7 @@ def test_a_newer_format_is_refused_by_what_to_do(tmp_path: Path) -> None:
     path = index.path / manifests.NAME
     path.write_bytes(path.read_bytes().replace(b'"format": 3', b'"format": 99'))
     for read in (lambda: open_index(index.path), lambda: upgrade(index.path)):
-        with pytest.raises(IndexFormatError, match="index format 99.*upgrade denslice"):
+        with pytest.raises(IndexFormatError, match=r"index format 99.*upgrade denslice"):
             read()
 
 

@@ -41,9 +41,10 @@ class Folder:
         except OSError as error:
             raise cannot_read(self.path / name, error) from error
 
-    def is_at(self, path: Path) -> bool:
-        """Return whether this folder is the one that has the path now."""
-        try:
-            return os.path.samestat(path.stat(), os.fstat(self.handle))
-        except OSError:
-            return False
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Folder):
+            return NotImplemented
+        return self.path == other.path and os.path.samestat(os.fstat(self.handle), os.fstat(other.handle))
+
+    def __hash__(self) -> int:
+        return hash(self.path)

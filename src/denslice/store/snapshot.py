@@ -114,7 +114,7 @@ class Snapshot:
     def _open(self, path: Path, before: Snapshot | None) -> None:
         """Open every file of the last commit; again where writers moved on in between."""
         for _ in range(TRIES):
-            self.home = Folder(path)
+            self.home = _home(path, before)
             self.manifest = manifests.read(self.home)
             try:
                 return self._open_files(before)
@@ -141,6 +141,12 @@ class Snapshot:
             return manifests.read(Folder(self.folder)).commit != self.manifest.commit
         except DensliceError:
             return False
+
+
+def _home(path: Path, before: Snapshot | None) -> Folder:
+    """The folder that has the path now, by the handle an earlier snapshot has on it if it is the same."""
+    found = Folder(path)
+    return before.home if before and before.home == found else found
 
 
 def _mapped(home: Folder, entry: FileEntry) -> Container:
