@@ -125,6 +125,27 @@ def test_a_body_that_is_no_search_is_told_so(served: Live, body: bytes) -> None:
     assert answer.json()["error"]["message"]
 
 
+@pytest.mark.parametrize("levels", [70, 500, 956, 985, 9_000])
+def test_nesting_that_no_step_could_follow_is_refused_with_a_reason(served: Live, levels: int) -> None:
+    lists = b"[" * levels + b"]" * levels
+    objects = b'{"a": ' * levels + b"1" + b"}" * levels
+    filters = b'{"not": ' * levels + b"{}" + b"}" * levels
+    bodies = [(b'{"query": "cats", "where": %b}' % where) for where in (filters, objects, b'{"a": %b}' % lists)]
+    bodies += [b'{"query": "cats", "where": {"a": {"exists": %b}}}' % lists, b'{"query": %b}' % lists]
+    answers = [served.ask("/search", body) for body in bodies]
+    for fields in (
+        b'"meta": {"a": %b}' % lists,
+        b'"a": %b' % objects,
+        b'"metadata": %b' % objects,
+        b'"text": %b' % lists,
+    ):
+        body = b'{"documents": [{"id": "z", %b}]}' % fields
+        answers.append(served.ask("/documents", body, Authorization=f"Bearer {KEY}"))
+    answers.append(served.ask("/documents", b'{"ids": [%b]}' % lists, "DELETE", Authorization=f"Bearer {KEY}"))
+    assert [answer.status for answer in answers] == [422] * 10
+    assert all("nested deeper" in answer.json()["error"]["message"] for answer in answers)
+
+
 def test_a_refusal_names_the_field_and_what_it_should_be(served: Live) -> None:
     for body, message in (
         (b"{", "the body is not JSON"),

@@ -111,8 +111,7 @@ def write_json(value: Mapping[str, Any]) -> None:
 
 def json_hit(hit: Hit, why: Explanation | None) -> dict[str, Any]:
     """The hit as a JSON object, with its terms if it is explained."""
-    fields = {name: getattr(hit, name) for name in ("id", "score", "lexical", "dense", "title", "text")}
-    fields["meta"] = dict(hit.meta)
+    fields = hit.to_dict()
     if why is not None:
         fields["terms"] = [asdict(term) for term in why.terms]
         fields["lost"] = [asdict(term) for term in why.lost]

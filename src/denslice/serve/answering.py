@@ -94,16 +94,7 @@ def _hits(searchable: Searchable, text: str, ranking: Ranking, how: How, words: 
 
 
 def _found(hit: Hit, why: dict[str, Any] | None = None) -> FoundDocument:
-    return {
-        "id": hit.id,
-        "score": hit.score,
-        "lexical": hit.lexical,
-        "dense": hit.dense,
-        "title": hit.title,
-        "text": hit.text,
-        "meta": hit.meta,
-        "explanation": why,
-    }
+    return {**hit.to_dict(), "explanation": why}
 
 
 def _why(searchable: Searchable, text: str, hit: Hit, how: How, words: Words) -> dict[str, Any]:

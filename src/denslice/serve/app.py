@@ -71,8 +71,7 @@ def _add_reads(app: FastAPI, service: Service) -> None:
     )
     async def document(id: Annotated[str, Path(max_length=1_000)]) -> Response:
         """The document with this id."""
-        doc = await service.document(id)
-        return _json({"id": doc.id, "title": doc.title, "text": doc.text, "meta": doc.meta})
+        return _json((await service.document(id)).to_dict())
 
     @app.get("/index", response_model=models.About, responses=_no(401), dependencies=may_read)
     async def about() -> Response:

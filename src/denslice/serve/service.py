@@ -106,7 +106,8 @@ class Service:
 
     async def add(self, documents: Sequence[NewDocument]) -> int:
         """Adds documents in one commit; how many."""
-        return await self._write(len(documents), self._searchable.add, [one.model_dump() for one in documents])
+        given = [one.model_dump(exclude_unset=True) for one in documents]
+        return await self._write(len(documents), self._searchable.add, given)
 
     async def delete(self, ids: Sequence[str]) -> int:
         """Deletes documents in one commit; how many there were."""
