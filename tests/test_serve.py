@@ -100,6 +100,53 @@ def test_queries_that_come_together_are_searched_together(index: Index) -> None:
     assert [[hit["id"] for hit in answer["results"][0]["hits"]] for answer in answers] == [expected] * 12
 
 
+# --- long texts
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """Documents around the bound of 1,000 characters, one of them far beyond it."""
+    index = Index.create(tmp_path_factory.mktemp("library") / "l.idx", "bm25")
+    book = "moss 😀 fern. " * 1_000 + "badgers dig at dusk. " + "stone " * 300_000
+    index.add([{"id": "book", "title": "badgers " * 500, "text": book, "year": 1900}])
+    index.add([{"id": "short", "title": "a title", "text": "badgers ".ljust(1_000, "x")}])
+    with live(index, Limits(max_text=1_000, max_body=10_000_000), Access(api_key=KEY, open=True, writable=True)) as run:
+        yield run
+
+
+def test_a_text_below_the_bound_comes_whole(library: Live) -> None:
+    for explain in (True, False):
+        hits = library.search("badgers", explain=explain).json()["results"][0]["hits"]
+        short = next(hit for hit in hits if hit["id"] == "short")
+        assert (short["text"], short["title"], short["cut"]) == ("badgers ".ljust(1_000, "x"), "a title", None)
+
+
+def test_of_a_long_text_the_part_with_the_most_words_of_the_query_comes(library: Live) -> None:
+    whole = library.ask("/documents/book").json()
+    [hit] = library.search("when do badgers dig at dusk", explain=True, k=1).json()["results"][0]["hits"]
+    part, title = hit["cut"]["text"], hit["cut"]["title"]
+    assert part["length"] == len(whole["text"])
+    assert (title["start"], title["length"]) == (0, len(whole["title"]))
+    assert 500 <= len(hit["text"]) <= 1_000
+    assert hit["text"] == whole["text"][part["start"] : part["start"] + len(hit["text"])]
+    assert hit["title"] == whole["title"][: len(hit["title"])]
+    marks = [match for match in hit["explanation"]["matches"] if match["field"] == "text"]
+    assert [hit["text"][match["start"] : match["end"]] for match in marks] == ["badgers", "dig", "dusk"]
+
+
+def test_without_an_explanation_the_beginning_of_a_long_text_comes(library: Live) -> None:
+    [hit] = library.search("dusk", k=1).json()["results"][0]["hits"]
+    assert hit["text"] == library.ask("/documents/book").json()["text"][:1_000]
+    assert hit["cut"]["text"]["start"] == 0
+
+
+def test_a_hit_that_was_cut_is_not_taken_for_the_document(library: Live) -> None:
+    [hit] = library.search("dusk", k=1).json()["results"][0]["hits"]
+    answer = library.ask("/documents", {"documents": [hit]}, **AUTHORIZED)
+    assert (answer.status, answer.code) == (422, "invalid")
+    assert "only a part of this document" in answer.json()["error"]["message"]
+
+
 # --- limits
 
 

@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -307,7 +308,7 @@ def test_one_connection_too_many_is_told_to_come_back(served: Live) -> None:
 def test_a_client_that_does_not_take_its_answer_is_let_go(tmp_path: Any) -> None:
     large = Index.create(tmp_path / "large.idx", "bm25")
     large.add({"id": str(number), "text": "cats " + "x" * 1_500_000} for number in range(10))
-    with live(large, SHORT) as running, socket.socket() as connection:
+    with live(large, replace(SHORT, max_text=2_000_000)) as running, socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         connection.connect(("127.0.0.1", running.port))
         connection.sendall(post(b'{"query": "cats"}'))

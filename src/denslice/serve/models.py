@@ -79,7 +79,7 @@ class TermShare(BaseModel):
 
 
 class Match(BaseModel):
-    """Where a document holds a token, counted in Unicode code points."""
+    """Where the title or text of this answer holds a token, counted in Unicode code points."""
 
     field: Literal["title", "text"]
     start: int
@@ -98,6 +98,13 @@ class Why(BaseModel):
     matches: list[Match]
 
 
+class Cut(BaseModel):
+    """Where the part that came begins in the whole, and how long the whole is, in Unicode code points."""
+
+    start: int
+    length: int
+
+
 class FoundDocument(BaseModel):
     """A document that was found; its score is `lexical` plus `dense`."""
 
@@ -108,6 +115,9 @@ class FoundDocument(BaseModel):
     title: str
     text: str
     meta: dict[str, Any]
+    cut: dict[Literal["title", "text"], Cut] | None = Field(
+        None, description="The fields of which only a part came; `GET /documents/{id}` has the whole."
+    )
     explanation: Why | None = None
 
 

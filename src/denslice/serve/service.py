@@ -181,7 +181,7 @@ class Service:
     # --- keeping up
 
     def _answers(self, texts: Sequence[str], how: How) -> list[Answer]:
-        return answers(self._searchable, texts, how, self._words)
+        return answers(self._searchable, texts, how, self._words, self._limits.max_text)
 
     async def _warm_up(self) -> None:
         """Compiles or loads what the first searches need."""

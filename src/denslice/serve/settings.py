@@ -23,6 +23,7 @@ class Limits:
     max_queries: int = 64  # in one request
     max_k: int = 1_000
     max_candidates: int = 100_000
+    max_text: int = 10_000  # characters of a title or a text in the answer to a search
     max_explained: int = 100  # documents explained in one request
     max_conditions: int = 200  # in a filter, each item of a list counted
     max_documents: int = 1_000  # written or deleted in one request
