@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,10 @@ import pytest
 
 from denslice import Index, IndexFormatError, InputError
 from denslice.records import Ranking
+from denslice.serve.app import make_app
+from denslice.serve.background import Background
+from denslice.serve.connections import server
+from denslice.serve.metrics import Metrics
 from denslice.serve.settings import Access, Limits
 from serving import KEY, Live, live
 from waiting import wait_until
@@ -349,6 +355,133 @@ def test_explanations_stay_with_their_search_while_documents_come_and_go(writabl
         writing.join()
 
 
+# --- tasks of the server's own
+
+
+class Failing(Slow):
+    """An index whose verbs raise what they are told to."""
+
+    def __init__(self, path: Path, **errors: Exception) -> None:
+        super().__init__(path)
+        self.errors = errors
+
+    def _raise(self, verb: str) -> None:
+        if verb in self.errors:
+            raise self.errors[verb]
+
+    def refresh(self) -> bool:
+        self._raise("refresh")
+        return super().refresh()
+
+    def info(self) -> dict[str, Any]:
+        self._raise("info")
+        return super().info()
+
+    def search_batch(self, texts: Sequence[str], k: int = 10, **settings: Any) -> list[Ranking]:  # type: ignore[override]
+        self._raise("search_batch")
+        return super().search_batch(texts, k, **settings)
+
+
+UNEXPECTED = (RuntimeError("/secret/path"), MemoryError(), CancelledError(), IndexFormatError("/secret/path: damaged"))
+
+
+@pytest.mark.parametrize("error", UNEXPECTED, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("verb", ["refresh", "info"])
+def test_a_refresh_that_fails_is_logged_counted_told_and_tried_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, verb: str, error: Exception
+) -> None:
+    folder = tmp_path / "f.idx"
+    Index.create(folder, "bm25").add(DOCS)
+    failing = Failing(folder)
+    with live(failing, Limits(refresh_seconds=0.02)) as running:
+        failing.errors[verb] = error
+        Index.open(folder).add([{"id": "late", "text": "owls hoot"}])
+        wait_until(lambda: running.ask("/readyz").status == 503)
+        answer = running.ask("/readyz")
+        assert (answer.code, b"secret" in answer.body) == ("failing", False)
+        assert "the look for new commits failed" in answer.json()["error"]["message"]
+        count = 'denslice_background_failures_total{task="the look for new commits"}'
+        wait_until(lambda: running.metric(count) > 2)
+        assert running.search("cats").status == 200
+        failing.errors.clear()
+        wait_until(lambda: running.ask("/readyz").status == 200)
+        wait_until(lambda: running.ask("/index").json()["documents"] == 5)
+        assert len([one for one in caplog.records if "new commits failed and will be tried" in one.message]) == 1
+
+
+def test_a_first_search_that_fails_is_told_and_tried_again(index: Index) -> None:
+    failing = Failing(index.path, search_batch=RuntimeError("no model yet"))
+    told: list[str] = []
+
+    def mend() -> None:
+        while failing.errors:
+            answer = running.ask("/readyz")
+            if answer.code == "failing":
+                told.append(answer.json()["error"]["message"])
+                failing.errors.clear()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server_ = server(make_app(failing), Limits())
+        running, thread = Live(listener.getsockname()[1]), threading.Thread(target=server_.run, args=([listener],))
+        thread.start()
+        try:
+            mend()
+            wait_until(lambda: running.ask("/readyz").status == 200)
+        finally:
+            server_.should_exit = True
+            thread.join()
+    assert told[0].startswith("the first search failed once, the last time with RuntimeError")
+
+
+@pytest.mark.parametrize("error", UNEXPECTED, ids=lambda error: type(error).__name__)
+def test_searches_that_fail_leave_the_workers_alive(index: Index, error: Exception) -> None:
+    failing = Failing(index.path)
+    with live(failing, Limits(timeout=5)) as running:
+        failing.errors["search_batch"] = error
+        assert [running.search("cats").status for _ in range(5)] == [500] * 5
+        failing.errors.clear()
+        assert running.search("cats").status == 200
+
+
+def test_a_search_with_too_few_answers_fails_and_the_next_is_answered(index: Index) -> None:
+    class Short(Slow):
+        few = False
+
+        def search_batch(self, texts: Sequence[str], k: int = 10, **settings: Any) -> list[Ranking]:  # type: ignore[override]
+            return [] if self.few else super().search_batch(texts, k, **settings)
+
+    short = Short(index.path)
+    with live(short, Limits(timeout=5)) as running:
+        short.few = True
+        assert [running.search("cats").status for _ in range(3)] == [500] * 3
+        short.few = False
+        assert running.search("cats").status == 200
+
+
+def test_a_worker_that_fails_is_logged_counted_and_begun_again() -> None:
+    async def run() -> tuple[str, float, list[int]]:
+        metrics = Metrics()
+        background, begun = Background(metrics), []
+
+        async def work() -> None:
+            begun.append(len(begun))
+            if len(begun) == 1:
+                raise KeyError("x")
+            await asyncio.sleep(3_600)
+
+        background.without_end("worker", work)
+        while not background.trouble:
+            await asyncio.sleep(0)
+        told = background.trouble
+        while len(begun) < 2:
+            await asyncio.sleep(0.01)
+        assert background.trouble == ""
+        await background.stop()
+        return told, metrics.background_failures.labels("worker")._value.get(), begun
+
+    assert asyncio.run(run()) == ("worker failed once, the last time with KeyError", 1.0, [0, 1])
+
+
 # --- what is said, and what is not
 
 
@@ -417,8 +550,6 @@ def test_the_description_names_every_address(served: Live) -> None:
 
 
 def test_an_index_of_ready_vectors_is_not_served(tmp_path: Path) -> None:
-    from denslice.serve.app import make_app
-
     with pytest.raises(InputError, match="ready vectors"):
         make_app(Index.create(tmp_path / "v.idx", "vectors", vocab=8))
 

@@ -15,7 +15,7 @@ from denslice.serve.guard import Guard
 from denslice.serve.keys import reading, writing
 from denslice.serve.metrics import Metrics
 from denslice.serve.page import page_routes
-from denslice.serve.refusals import Refusal, answer_errors
+from denslice.serve.refusals import answer_errors
 from denslice.serve.searchable import Searchable
 from denslice.serve.service import Service
 from denslice.serve.settings import Access, Limits
@@ -101,9 +101,8 @@ def _add_states(app: FastAPI, service: Service, metrics: Metrics) -> None:
 
     @app.get("/readyz", response_model=models.Status, responses=_no(503))
     async def readyz() -> Response:
-        """Whether searches are answered without delay."""
-        if not service.ready:
-            raise Refusal(503, "warming_up", "the first search is still being prepared")
+        """Whether searches are answered without delay, and the server's own tasks succeed; if not, why."""
+        service.check_ready()
         return _json({"status": "ready"})
 
     @app.get("/metrics", responses={200: {"content": {"text/plain": {}}}}, dependencies=[Depends(reading)])
