@@ -30,7 +30,7 @@ DOCS = [
     {"id": "a/b c", "text": "An id with a slash; naïve 😀 cats sleeping.", "tags": ["odd"]},
     {"id": "trees", "text": "A tree grows by the stone.", "year": 2021},
 ]
-WRITER = Access(api_key=KEY, writable=True)
+WRITER = Access(api_key=KEY, writable=True, open=True)
 AUTHORIZED = {"Authorization": f"Bearer {KEY}"}
 
 
@@ -241,7 +241,9 @@ def test_a_server_that_others_can_reach_needs_a_key_or_open() -> None:
         Access(host="0.0.0.0")
     assert Access(host="0.0.0.0", api_key=KEY).key_for_reads
     assert not Access(host="0.0.0.0", open=True).key_for_reads
-    assert not Access(host="::1", api_key=KEY).key_for_reads
+    assert Access(host="::1", api_key=KEY).key_for_reads
+    assert not Access(host="::1", api_key=KEY, open=True).key_for_reads
+    assert not Access(host="::1").key_for_reads
     with pytest.raises(InputError, match="needs an API key"):
         Access(writable=True)
     with pytest.raises(InputError, match="16 ASCII characters"):
@@ -250,15 +252,39 @@ def test_a_server_that_others_can_reach_needs_a_key_or_open() -> None:
         Access(host="no such host")
 
 
-def test_from_afar_reading_takes_the_key_and_the_page_does_not(index: Index) -> None:
-    with live(index, access=Access(host="0.0.0.0", api_key=KEY)) as running:
-        for path in ("/index", "/documents/cats", "/metrics"):
-            assert running.ask(path).status == 401
-            assert running.ask(path, Authorization="Bearer wrong-key-of-some-length").code == "key_needed"
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+@pytest.mark.parametrize("writable", [True, False])
+def test_a_key_guards_everything_but_the_health_checks_and_the_page(index: Index, host: str, writable: bool) -> None:
+    with live(index, access=Access(host=host, api_key=KEY, writable=writable)) as running:
+        page = {"/", "/page.css", "/page.js", "/results.js", "/icon.svg"}
+        assert {running.ask(path).status for path in (*page, "/healthz", "/readyz")} == {200}
+        described = running.ask("/openapi.json", **AUTHORIZED).json()["paths"]
+        for path in (*described, "/openapi.json", "/documents/cats", "/nowhere", "/healthz/", "//", "/page.js/"):
+            if path in ("/healthz", "/readyz"):
+                continue
+            for method in ("GET", "POST", "DELETE", "HEAD"):
+                assert running.ask(path, method=method).status == 401, (method, path)
+                assert running.ask(path, method=method, Authorization=f"Bearer {KEY}x").status == 401
+                assert running.ask(path, method=method, **AUTHORIZED).status != 401
+        for path in ("/index", "/documents/cats", "/metrics", "/openapi.json"):
             assert running.ask(path, **AUTHORIZED).status == 200
-        assert running.search("cats").status == 401
+        assert running.search("cats").code == "key_needed"
         assert running.ask("/search", {"query": "cats"}, **AUTHORIZED).status == 200
-        assert {running.ask(path).status for path in ("/", "/page.js", "/healthz", "/readyz")} == {200}
+
+
+def test_without_the_key_a_body_is_not_even_read(index: Index) -> None:
+    with live(index, access=Access(api_key=KEY)) as running:
+        head = f"POST /search HTTP/1.1\r\nHost: localhost:{running.port}\r\nContent-Type: application/json\r\n"
+        assert running.raw(f"{head}Content-Length: 1000000\r\n\r\n".encode()).startswith(b"HTTP/1.1 401")
+
+
+def test_open_leaves_reading_to_everyone_and_writing_to_the_key(index: Index) -> None:
+    with live(index, access=Access(api_key=KEY, open=True)) as running:
+        assert {running.ask(path).status for path in ("/index", "/documents/cats", "/metrics", "/openapi.json")} == {
+            200
+        }
+        assert running.search("cats").status == 200
+        assert running.ask("/documents", {"ids": ["cats"]}, "DELETE", **AUTHORIZED).code == "read_only"
 
 
 def test_another_sites_name_for_loopback_is_refused(served: Live, index: Index) -> None:

@@ -45,7 +45,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
 @pytest.fixture(scope="module")
 def served(index: Index) -> Iterator[Live]:
     """A server that has to be well, and its index whole, after everything."""
-    with live(Index.open(index.path), SHORT, Access(api_key=KEY, writable=True)) as running:
+    with live(Index.open(index.path), SHORT, Access(api_key=KEY, writable=True, open=True)) as running:
         yield running
         assert running.search("cats").json()["results"][0]["hits"][0]["id"] == "cats"
     Index.open(index.path).verify()

@@ -329,14 +329,30 @@ def test_light_and_dark_follow_the_system_and_the_button(browser: Any, served: L
     page.close()
 
 
-def test_a_server_with_a_key_is_asked_with_it(browser: Any, index: Index) -> None:
-    with live(index, access=Access(host="0.0.0.0", api_key=KEY)) as running:
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_a_server_with_a_key_is_asked_with_it(browser: Any, index: Index, host: str) -> None:
+    with live(index, access=Access(host=host, api_key=KEY)) as running:
         page = browser.new_page()
-        page.goto(running.address)
-        page.get_by_label("This server asks for a key").fill(KEY)
+        page.goto(f"{running.address}/?q=badgers&mode=lexical")
+        key = page.get_by_label("This server asks for a key")
+        for wrong in ("", "not the key at all"):
+            key.fill(wrong)
+            with page.expect_response("**/index") as answered:
+                page.get_by_role("button", name="Use it").click()
+            assert answered.value.status == 401
+        assert page.locator(".hit").count() == 0
+        key.fill(KEY)
         page.get_by_role("button", name="Use it").click()
+        found = hit(page, "book/1 😀")  # the search that the address holds
+        found.get_by_role("button", name="Whole text").click()
+        found.get_by_role("button", name="Excerpt").wait_for()
+        assert not key.is_visible()
+        assert not page.get_by_role("alert").is_visible()
         ask(page, "foxes")
         assert "fox" in ids(page)
+        page.reload()
+        ask(page, "owls")
+        assert "owl" in ids(page)
         page.close()
 
 

@@ -12,7 +12,7 @@ from fastapi import Depends, FastAPI, Path, Response
 from denslice import __version__
 from denslice.serve import models
 from denslice.serve.guard import Guard
-from denslice.serve.keys import reading, writing
+from denslice.serve.keys import BEARER, writing
 from denslice.serve.metrics import Metrics
 from denslice.serve.page import page_routes
 from denslice.serve.refusals import answer_errors
@@ -51,7 +51,7 @@ def make_app(searchable: Searchable, limits: Limits | None = None, access: Acces
 
 
 def _add_reads(app: FastAPI, service: Service) -> None:
-    may_read = [Depends(reading)]
+    may_read = [Depends(BEARER)]
 
     @app.post(
         "/search",
@@ -80,7 +80,7 @@ def _add_reads(app: FastAPI, service: Service) -> None:
 
 
 def _add_writes(app: FastAPI, service: Service) -> None:
-    may_write, answers = [Depends(writing)], _no(400, 401, 403, 413, 415, 422, 503)
+    may_write, answers = [Depends(BEARER), Depends(writing)], _no(400, 401, 403, 413, 415, 422, 503)
 
     @app.post("/documents", response_model=models.Written, responses=answers, dependencies=may_write)
     async def add(asked: models.WriteRequest) -> Response:
@@ -105,7 +105,7 @@ def _add_states(app: FastAPI, service: Service, metrics: Metrics) -> None:
         service.check_ready()
         return _json({"status": "ready"})
 
-    @app.get("/metrics", responses={200: {"content": {"text/plain": {}}}}, dependencies=[Depends(reading)])
+    @app.get("/metrics", responses={200: {"content": {"text/plain": {}}}, **_no(401)}, dependencies=[Depends(BEARER)])
     async def metrics_text() -> Response:
         """Counters for Prometheus."""
         return Response(metrics.text(), media_type=METRICS_TYPE)

@@ -44,7 +44,7 @@ def response(refusal: Refusal) -> JSONResponse:
         headers["Retry-After"] = str(RETRY_AFTER)
     elif refusal.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    elif refusal.status in (408, 413):
+    if refusal.status in (401, 408, 413):
         headers["Connection"] = "close"  # the rest of the body is not read
     return JSONResponse(
         {"error": {"code": refusal.code, "message": well_formed(refusal.message)}}, refusal.status, headers
