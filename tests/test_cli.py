@@ -597,7 +597,7 @@ def test_the_version_is_printed() -> None:
 
 def test_help_names_every_command() -> None:
     shown = denslice("--help").stdout
-    assert all(name in shown for name in ("demo", "index", "search", "run", "verify", "info"))
+    assert all(name in shown for name in ("demo", "index", "search", "export-docs", "run", "verify", "info"))
 
 
 def test_help_waits_for_nothing_heavy() -> None:
