@@ -68,9 +68,7 @@ class Answer:
     missing: tuple[str, ...] = ()  # shards of a cluster that gave no answer
 
 
-def answers(
-    searchable: Searchable, texts: Sequence[str], how: How, words: Words, max_text: int = 10_000
-) -> list[Answer]:
+def answers(searchable: Searchable, texts: Sequence[str], how: How, words: Words, max_text: int) -> list[Answer]:
     """An answer for each text. Search and explanations are of one commit: where a new one came between, once more.
 
     Of a title or a text longer than `max_text` characters, an answer has a part of that length.
