@@ -545,7 +545,7 @@ def test_search_and_run_take_filters(index: Path, tmp_path: Path) -> None:
     assert (tmp_path / "run").read_text().split()[:3] == ["q", "Q0", "cats"]
 
 
-@pytest.mark.parametrize("where", ["{", "[]", '{"year": {"near": 2020}}'])
+@pytest.mark.parametrize("where", ["{", "[]", '{"year": {"near": 2020}}', '{"not": ' * 5_000], ids=range(4))
 def test_a_filter_that_is_none_is_refused(index: Path, where: str) -> None:
     assert_one_line(denslice("search", index, "cats", "--where", where), "where")
 
@@ -597,7 +597,7 @@ def test_the_version_is_printed() -> None:
 
 def test_help_names_every_command() -> None:
     shown = denslice("--help").stdout
-    assert all(name in shown for name in ("demo", "index", "search", "run", "verify", "info"))
+    assert all(name in shown for name in ("demo", "index", "search", "export-docs", "run", "verify", "info"))
 
 
 def test_help_waits_for_nothing_heavy() -> None:

@@ -29,7 +29,9 @@ def test_a_cluster_is_served_searched_changed_and_outlives_a_node(tmp_path: Path
     folder = tmp_path / "c"
     with three_nodes() as nodes:
         build_cluster([str(texts)], folder, {"encoder": "bm25", "slices": 64}, 2, Unseen())
-        with _serving(folder, "--ray", nodes.address, "--replicas", "2", "--writable", "--api-key", KEY) as live:
+        with _serving(
+            folder, "--ray", nodes.address, "--replicas", "2", "--writable", "--open", "--api-key", KEY
+        ) as live:
             _asked(live, whole)
             told = live.ask("/search", {"queries": ASKED, "k": 5, "explain": True}).json()
             assert {"encode", "search", "documents", "explain"} <= told["took_ms"].keys()

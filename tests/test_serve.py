@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,10 @@ import pytest
 
 from denslice import Index, IndexFormatError, InputError
 from denslice.records import Ranking
+from denslice.serve.app import make_app
+from denslice.serve.background import Background
+from denslice.serve.connections import server
+from denslice.serve.metrics import Metrics
 from denslice.serve.settings import Access, Limits
 from serving import KEY, Live, live
 from waiting import wait_until
@@ -24,7 +30,7 @@ DOCS = [
     {"id": "a/b c", "text": "An id with a slash; naïve 😀 cats sleeping.", "tags": ["odd"]},
     {"id": "trees", "text": "A tree grows by the stone.", "year": 2021},
 ]
-WRITER = Access(api_key=KEY, writable=True)
+WRITER = Access(api_key=KEY, writable=True, open=True)
 AUTHORIZED = {"Authorization": f"Bearer {KEY}"}
 
 
@@ -98,6 +104,53 @@ def test_queries_that_come_together_are_searched_together(index: Index) -> None:
     assert max(answer["batch"] for answer in answers) > 1
     expected = [hit.id for hit in index.search("cats", 3)]
     assert [[hit["id"] for hit in answer["results"][0]["hits"]] for answer in answers] == [expected] * 12
+
+
+# --- long texts
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """Documents around the bound of 1,000 characters, one of them far beyond it."""
+    index = Index.create(tmp_path_factory.mktemp("library") / "l.idx", "bm25")
+    book = "moss 😀 fern. " * 1_000 + "badgers dig at dusk. " + "stone " * 300_000
+    index.add([{"id": "book", "title": "badgers " * 500, "text": book, "year": 1900}])
+    index.add([{"id": "short", "title": "a title", "text": "badgers ".ljust(1_000, "x")}])
+    with live(index, Limits(max_text=1_000, max_body=10_000_000), Access(api_key=KEY, open=True, writable=True)) as run:
+        yield run
+
+
+def test_a_text_below_the_bound_comes_whole(library: Live) -> None:
+    for explain in (True, False):
+        hits = library.search("badgers", explain=explain).json()["results"][0]["hits"]
+        short = next(hit for hit in hits if hit["id"] == "short")
+        assert (short["text"], short["title"], short["cut"]) == ("badgers ".ljust(1_000, "x"), "a title", None)
+
+
+def test_of_a_long_text_the_part_with_the_most_words_of_the_query_comes(library: Live) -> None:
+    whole = library.ask("/documents/book").json()
+    [hit] = library.search("when do badgers dig at dusk", explain=True, k=1).json()["results"][0]["hits"]
+    part, title = hit["cut"]["text"], hit["cut"]["title"]
+    assert part["length"] == len(whole["text"])
+    assert (title["start"], title["length"]) == (0, len(whole["title"]))
+    assert 500 <= len(hit["text"]) <= 1_000
+    assert hit["text"] == whole["text"][part["start"] : part["start"] + len(hit["text"])]
+    assert hit["title"] == whole["title"][: len(hit["title"])]
+    marks = [match for match in hit["explanation"]["matches"] if match["field"] == "text"]
+    assert [hit["text"][match["start"] : match["end"]] for match in marks] == ["badgers", "dig", "dusk"]
+
+
+def test_without_an_explanation_the_beginning_of_a_long_text_comes(library: Live) -> None:
+    [hit] = library.search("dusk", k=1).json()["results"][0]["hits"]
+    assert hit["text"] == library.ask("/documents/book").json()["text"][:1_000]
+    assert hit["cut"]["text"]["start"] == 0
+
+
+def test_a_hit_that_was_cut_is_not_taken_for_the_document(library: Live) -> None:
+    [hit] = library.search("dusk", k=1).json()["results"][0]["hits"]
+    answer = library.ask("/documents", {"documents": [hit]}, **AUTHORIZED)
+    assert (answer.status, answer.code) == (422, "invalid")
+    assert "only a part of this document" in answer.json()["error"]["message"]
 
 
 # --- limits
@@ -188,7 +241,9 @@ def test_a_server_that_others_can_reach_needs_a_key_or_open() -> None:
         Access(host="0.0.0.0")
     assert Access(host="0.0.0.0", api_key=KEY).key_for_reads
     assert not Access(host="0.0.0.0", open=True).key_for_reads
-    assert not Access(host="::1", api_key=KEY).key_for_reads
+    assert Access(host="::1", api_key=KEY).key_for_reads
+    assert not Access(host="::1", api_key=KEY, open=True).key_for_reads
+    assert not Access(host="::1").key_for_reads
     with pytest.raises(InputError, match="needs an API key"):
         Access(writable=True)
     with pytest.raises(InputError, match="16 ASCII characters"):
@@ -197,15 +252,39 @@ def test_a_server_that_others_can_reach_needs_a_key_or_open() -> None:
         Access(host="no such host")
 
 
-def test_from_afar_reading_takes_the_key_and_the_page_does_not(index: Index) -> None:
-    with live(index, access=Access(host="0.0.0.0", api_key=KEY)) as running:
-        for path in ("/index", "/documents/cats", "/metrics"):
-            assert running.ask(path).status == 401
-            assert running.ask(path, Authorization="Bearer wrong-key-of-some-length").code == "key_needed"
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+@pytest.mark.parametrize("writable", [True, False])
+def test_a_key_guards_everything_but_the_health_checks_and_the_page(index: Index, host: str, writable: bool) -> None:
+    with live(index, access=Access(host=host, api_key=KEY, writable=writable)) as running:
+        page = {"/", "/page.css", "/page.js", "/results.js", "/icon.svg"}
+        assert {running.ask(path).status for path in (*page, "/healthz", "/readyz")} == {200}
+        described = running.ask("/openapi.json", **AUTHORIZED).json()["paths"]
+        for path in (*described, "/openapi.json", "/documents/cats", "/nowhere", "/healthz/", "//", "/page.js/"):
+            if path in ("/healthz", "/readyz"):
+                continue
+            for method in ("GET", "POST", "DELETE", "HEAD"):
+                assert running.ask(path, method=method).status == 401, (method, path)
+                assert running.ask(path, method=method, Authorization=f"Bearer {KEY}x").status == 401
+                assert running.ask(path, method=method, **AUTHORIZED).status != 401
+        for path in ("/index", "/documents/cats", "/metrics", "/openapi.json"):
             assert running.ask(path, **AUTHORIZED).status == 200
-        assert running.search("cats").status == 401
+        assert running.search("cats").code == "key_needed"
         assert running.ask("/search", {"query": "cats"}, **AUTHORIZED).status == 200
-        assert {running.ask(path).status for path in ("/", "/page.js", "/healthz", "/readyz")} == {200}
+
+
+def test_without_the_key_a_body_is_not_even_read(index: Index) -> None:
+    with live(index, access=Access(api_key=KEY)) as running:
+        head = f"POST /search HTTP/1.1\r\nHost: localhost:{running.port}\r\nContent-Type: application/json\r\n"
+        assert running.raw(f"{head}Content-Length: 1000000\r\n\r\n".encode()).startswith(b"HTTP/1.1 401")
+
+
+def test_open_leaves_reading_to_everyone_and_writing_to_the_key(index: Index) -> None:
+    with live(index, access=Access(api_key=KEY, open=True)) as running:
+        assert {running.ask(path).status for path in ("/index", "/documents/cats", "/metrics", "/openapi.json")} == {
+            200
+        }
+        assert running.search("cats").status == 200
+        assert running.ask("/documents", {"ids": ["cats"]}, "DELETE", **AUTHORIZED).code == "read_only"
 
 
 def test_another_sites_name_for_loopback_is_refused(served: Live, index: Index) -> None:
@@ -302,6 +381,133 @@ def test_explanations_stay_with_their_search_while_documents_come_and_go(writabl
         writing.join()
 
 
+# --- tasks of the server's own
+
+
+class Failing(Slow):
+    """An index whose verbs raise what they are told to."""
+
+    def __init__(self, path: Path, **errors: Exception) -> None:
+        super().__init__(path)
+        self.errors = errors
+
+    def _raise(self, verb: str) -> None:
+        if verb in self.errors:
+            raise self.errors[verb]
+
+    def refresh(self) -> bool:
+        self._raise("refresh")
+        return super().refresh()
+
+    def info(self) -> dict[str, Any]:
+        self._raise("info")
+        return super().info()
+
+    def search_batch(self, texts: Sequence[str], k: int = 10, **settings: Any) -> list[Ranking]:  # type: ignore[override]
+        self._raise("search_batch")
+        return super().search_batch(texts, k, **settings)
+
+
+UNEXPECTED = (RuntimeError("/secret/path"), MemoryError(), CancelledError(), IndexFormatError("/secret/path: damaged"))
+
+
+@pytest.mark.parametrize("error", UNEXPECTED, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("verb", ["refresh", "info"])
+def test_a_refresh_that_fails_is_logged_counted_told_and_tried_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, verb: str, error: Exception
+) -> None:
+    folder = tmp_path / "f.idx"
+    Index.create(folder, "bm25").add(DOCS)
+    failing = Failing(folder)
+    with live(failing, Limits(refresh_seconds=0.02)) as running:
+        failing.errors[verb] = error
+        Index.open(folder).add([{"id": "late", "text": "owls hoot"}])
+        wait_until(lambda: running.ask("/readyz").status == 503)
+        answer = running.ask("/readyz")
+        assert (answer.code, b"secret" in answer.body) == ("failing", False)
+        assert "the look for new commits failed" in answer.json()["error"]["message"]
+        count = 'denslice_background_failures_total{task="the look for new commits"}'
+        wait_until(lambda: running.metric(count) > 2)
+        assert running.search("cats").status == 200
+        failing.errors.clear()
+        wait_until(lambda: running.ask("/readyz").status == 200)
+        wait_until(lambda: running.ask("/index").json()["documents"] == 5)
+        assert len([one for one in caplog.records if "new commits failed and will be tried" in one.message]) == 1
+
+
+def test_a_first_search_that_fails_is_told_and_tried_again(index: Index) -> None:
+    failing = Failing(index.path, search_batch=RuntimeError("no model yet"))
+    told: list[str] = []
+
+    def mend() -> None:
+        while failing.errors:
+            answer = running.ask("/readyz")
+            if answer.code == "failing":
+                told.append(answer.json()["error"]["message"])
+                failing.errors.clear()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server_ = server(make_app(failing), Limits())
+        running, thread = Live(listener.getsockname()[1]), threading.Thread(target=server_.run, args=([listener],))
+        thread.start()
+        try:
+            mend()
+            wait_until(lambda: running.ask("/readyz").status == 200)
+        finally:
+            server_.should_exit = True
+            thread.join()
+    assert told[0].startswith("the first search failed once, the last time with RuntimeError")
+
+
+@pytest.mark.parametrize("error", UNEXPECTED, ids=lambda error: type(error).__name__)
+def test_searches_that_fail_leave_the_workers_alive(index: Index, error: Exception) -> None:
+    failing = Failing(index.path)
+    with live(failing, Limits(timeout=5)) as running:
+        failing.errors["search_batch"] = error
+        assert [running.search("cats").status for _ in range(5)] == [500] * 5
+        failing.errors.clear()
+        assert running.search("cats").status == 200
+
+
+def test_a_search_with_too_few_answers_fails_and_the_next_is_answered(index: Index) -> None:
+    class Short(Slow):
+        few = False
+
+        def search_batch(self, texts: Sequence[str], k: int = 10, **settings: Any) -> list[Ranking]:  # type: ignore[override]
+            return [] if self.few else super().search_batch(texts, k, **settings)
+
+    short = Short(index.path)
+    with live(short, Limits(timeout=5)) as running:
+        short.few = True
+        assert [running.search("cats").status for _ in range(3)] == [500] * 3
+        short.few = False
+        assert running.search("cats").status == 200
+
+
+def test_a_worker_that_fails_is_logged_counted_and_begun_again() -> None:
+    async def run() -> tuple[str, float, list[int]]:
+        metrics = Metrics()
+        background, begun = Background(metrics), []
+
+        async def work() -> None:
+            begun.append(len(begun))
+            if len(begun) == 1:
+                raise KeyError("x")
+            await asyncio.sleep(3_600)
+
+        background.without_end("worker", work)
+        while not background.trouble:
+            await asyncio.sleep(0)
+        told = background.trouble
+        while len(begun) < 2:
+            await asyncio.sleep(0.01)
+        assert background.trouble == ""
+        await background.stop()
+        return told, metrics.background_failures.labels("worker")._value.get(), begun
+
+    assert asyncio.run(run()) == ("worker failed once, the last time with KeyError", 1.0, [0, 1])
+
+
 # --- what is said, and what is not
 
 
@@ -370,8 +576,6 @@ def test_the_description_names_every_address(served: Live) -> None:
 
 
 def test_an_index_of_ready_vectors_is_not_served(tmp_path: Path) -> None:
-    from denslice.serve.app import make_app
-
     with pytest.raises(InputError, match="ready vectors"):
         make_app(Index.create(tmp_path / "v.idx", "vectors", vocab=8))
 

@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -44,7 +45,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
 @pytest.fixture(scope="module")
 def served(index: Index) -> Iterator[Live]:
     """A server that has to be well, and its index whole, after everything."""
-    with live(Index.open(index.path), SHORT, Access(api_key=KEY, writable=True)) as running:
+    with live(Index.open(index.path), SHORT, Access(api_key=KEY, writable=True, open=True)) as running:
         yield running
         assert running.search("cats").json()["results"][0]["hits"][0]["id"] == "cats"
     Index.open(index.path).verify()
@@ -123,6 +124,27 @@ def test_a_body_that_is_no_search_is_told_so(served: Live, body: bytes) -> None:
     answer = served.ask("/search", body)
     assert 400 <= answer.status < 500
     assert answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("levels", [70, 500, 956, 985, 9_000])
+def test_nesting_that_no_step_could_follow_is_refused_with_a_reason(served: Live, levels: int) -> None:
+    lists = b"[" * levels + b"]" * levels
+    objects = b'{"a": ' * levels + b"1" + b"}" * levels
+    filters = b'{"not": ' * levels + b"{}" + b"}" * levels
+    bodies = [(b'{"query": "cats", "where": %b}' % where) for where in (filters, objects, b'{"a": %b}' % lists)]
+    bodies += [b'{"query": "cats", "where": {"a": {"exists": %b}}}' % lists, b'{"query": %b}' % lists]
+    answers = [served.ask("/search", body) for body in bodies]
+    for fields in (
+        b'"meta": {"a": %b}' % lists,
+        b'"a": %b' % objects,
+        b'"metadata": %b' % objects,
+        b'"text": %b' % lists,
+    ):
+        body = b'{"documents": [{"id": "z", %b}]}' % fields
+        answers.append(served.ask("/documents", body, Authorization=f"Bearer {KEY}"))
+    answers.append(served.ask("/documents", b'{"ids": [%b]}' % lists, "DELETE", Authorization=f"Bearer {KEY}"))
+    assert [answer.status for answer in answers] == [422] * 10
+    assert all("nested deeper" in answer.json()["error"]["message"] for answer in answers)
 
 
 def test_a_refusal_names_the_field_and_what_it_should_be(served: Live) -> None:
@@ -286,7 +308,7 @@ def test_one_connection_too_many_is_told_to_come_back(served: Live) -> None:
 def test_a_client_that_does_not_take_its_answer_is_let_go(tmp_path: Any) -> None:
     large = Index.create(tmp_path / "large.idx", "bm25")
     large.add({"id": str(number), "text": "cats " + "x" * 1_500_000} for number in range(10))
-    with live(large, SHORT) as running, socket.socket() as connection:
+    with live(large, replace(SHORT, max_text=2_000_000)) as running, socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         connection.connect(("127.0.0.1", running.port))
         connection.sendall(post(b'{"query": "cats"}'))

@@ -40,6 +40,7 @@ DOCS: list[dict[str, Any]] = [
         "title": "A long one",
         "text": "Filler without end. " * 60 + "At night, foxes hunt. " + "More. " * 60,
     },
+    {"id": "book/1 😀", "text": "😀 Moss. " * 1_500 + "Badgers dig at dusk. " + "Fern. " * 50_000 + "The end."},
     *(
         {"id": f"other-{n}", "text": f"Number {n} is about stones, rivers and trees.", "year": 1990 + n}
         for n in range(12)
@@ -173,6 +174,21 @@ def test_a_long_text_is_shown_where_it_matches_and_whole_on_demand(page: Page) -
     assert found.locator(".text").inner_text().startswith("Filler without end.")
     found.get_by_role("button", name="Excerpt").click()
     assert found.locator(".text").inner_text().startswith("…")
+
+
+def test_a_text_too_long_to_send_is_shown_in_part_and_fetched_whole_on_demand(page: Page) -> None:
+    page.get_by_text("Lexical", exact=True).click()
+    ask(page, "do badgers dig at dusk")
+    found = hit(page, "book/1 😀")
+    assert found.locator(".text mark").all_inner_texts() == ["Badgers", "dig", "dusk"]
+    assert len(found.locator(".text").inner_text()) < 500
+    with page.expect_response("**/documents/*"):
+        found.get_by_role("button", name="Whole text").click()
+    found.get_by_role("button", name="Excerpt").wait_for()
+    assert found.locator(".text").evaluate("text => text.textContent") == DOCS[5]["text"]
+    assert found.locator(".text mark").all_inner_texts() == ["Badgers", "dig", "dusk"]
+    found.get_by_role("button", name="Excerpt").click()
+    assert len(found.locator(".text").inner_text()) < 500
 
 
 def test_the_mode_switches_between_words_meaning_and_both(page: Page, index: Index) -> None:
@@ -313,14 +329,30 @@ def test_light_and_dark_follow_the_system_and_the_button(browser: Any, served: L
     page.close()
 
 
-def test_a_server_with_a_key_is_asked_with_it(browser: Any, index: Index) -> None:
-    with live(index, access=Access(host="0.0.0.0", api_key=KEY)) as running:
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_a_server_with_a_key_is_asked_with_it(browser: Any, index: Index, host: str) -> None:
+    with live(index, access=Access(host=host, api_key=KEY)) as running:
         page = browser.new_page()
-        page.goto(running.address)
-        page.get_by_label("This server asks for a key").fill(KEY)
+        page.goto(f"{running.address}/?q=badgers&mode=lexical")
+        key = page.get_by_label("This server asks for a key")
+        for wrong in ("", "not the key at all"):
+            key.fill(wrong)
+            with page.expect_response("**/index") as answered:
+                page.get_by_role("button", name="Use it").click()
+            assert answered.value.status == 401
+        assert page.locator(".hit").count() == 0
+        key.fill(KEY)
         page.get_by_role("button", name="Use it").click()
+        found = hit(page, "book/1 😀")  # the search that the address holds
+        found.get_by_role("button", name="Whole text").click()
+        found.get_by_role("button", name="Excerpt").wait_for()
+        assert not key.is_visible()
+        assert not page.get_by_role("alert").is_visible()
         ask(page, "foxes")
         assert "fox" in ids(page)
+        page.reload()
+        ask(page, "owls")
+        assert "owl" in ids(page)
         page.close()
 
 

@@ -104,7 +104,10 @@ def demo(
 def index(
     inputs: Annotated[
         list[str],
-        typer.Argument(metavar="FILE|FOLDER...", help="JSONL, TSV, .txt, .md (each also .gz), BEIR folders, .npz."),
+        typer.Argument(
+            metavar="FILE|FOLDER...",
+            help="JSONL, TSV, .txt, .md (each also .gz), BEIR folders, .npz; - for JSONL of stdin.",
+        ),
     ],
     to: Annotated[Path, typer.Option(metavar="INDEX", help="The index's folder: a new one, or one to add to.")],
     encoder: Annotated[
@@ -213,6 +216,15 @@ def search(
             printing.print_hits(out, hits, explained, _words(index), explain)
         else:
             printing.write_hits(hits, explained, _words(index), explain)
+
+
+@app.command()
+def export_docs(folder: IndexFolder) -> None:
+    """Print every document as a line of JSON, which `index` reads back: id, title, text and meta, but no vectors."""
+    from denslice.printing import write_json
+
+    for doc in _open(folder).docs():
+        write_json(doc.to_dict())
 
 
 @app.command()
@@ -443,7 +455,7 @@ def _filter(where: str | None) -> Any:
 
     try:
         return None if where is None else json.loads(where)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"--where is not JSON ({error}): {where}") from None
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 JSON_ENDINGS = (".jsonl", ".json")
 TEXT_ENDINGS = (".txt", ".md")
+STDIN = "-"
 LARGEST_WEIGHT = 3.4028234e38  # float32 holds no more
 
 Item = TypeVar("Item")
@@ -35,6 +36,7 @@ Placed = tuple[str, Record]  # where the record was read, as errors name it, and
 def read_docs(paths: Sequence[str | Path]) -> Iterator[Doc]:
     """The documents of files, folders and `ir_datasets:` names, one at a time, in the order of the paths.
 
+    The name `-` stands for lines of JSON on stdin.
     Of a folder is read: `corpus.jsonl` if it has one (BEIR), else its .jsonl and .tsv files, else the .txt and .md
     files in it at any depth. A name that cannot be read is an error at once, a bad line when it is reached.
     """
@@ -76,6 +78,8 @@ def read_vectors(path: str | Path, vocab: int | None = None) -> tuple[list[str],
 def _doc_source(name: str | Path) -> Iterator[Placed[Doc]]:
     if is_dataset(name):
         return _ir_docs(str(name))
+    if str(name) == STDIN:
+        return _records("stdin", read_lines(Path("/dev/stdin")), _json_doc, "documents")
     path = Path(name)
     if not is_folder(path):
         return file_docs(path)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import sys
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -17,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from denslice.matches import Span, Words, matches
+from denslice.matches import LOOKED_AT, Words, excerpt, matches
 from denslice.records import Explanation, Hit, Term
 
 LEAD = 30  # characters a snippet shows before its first match
@@ -111,8 +110,7 @@ def write_json(value: Mapping[str, Any]) -> None:
 
 def json_hit(hit: Hit, why: Explanation | None) -> dict[str, Any]:
     """The hit as a JSON object, with its terms if it is explained."""
-    fields = {name: getattr(hit, name) for name in ("id", "score", "lexical", "dense", "title", "text")}
-    fields["meta"] = dict(hit.meta)
+    fields = hit.to_dict()
     if why is not None:
         fields["terms"] = [asdict(term) for term in why.terms]
         fields["lost"] = [asdict(term) for term in why.lost]
@@ -130,39 +128,17 @@ def write_line(text: str) -> None:
 def snippet(text: str, tokens: set[str], words: Words, width: int) -> Text:
     """About `width` characters of the text where it holds the most different tokens, which are marked."""
     flat = _flat(text)
-    spans = matches(flat, tokens, words)
-    start, end = _window(flat, _best_start(spans, width), width)
-    before, after = "… " if start else "", " …" if end < len(flat) else ""
+    start, end = excerpt(flat, tokens, words, width, LEAD)
+    before, after = "… " if start else "", " …" if end < len(flat) or len(text) > LOOKED_AT else ""
     shown = Text(before + flat[start:end] + after)
-    for span in spans:
-        if start <= span.start and span.end <= end:
-            shown.stylize(MATCH, span.start - start + len(before), span.end - start + len(before))
+    for span in matches(flat[start:end], tokens, words):
+        shown.stylize(MATCH, span.start + len(before), span.end + len(before))
     return shown
 
 
-def _best_start(spans: Sequence[Span], width: int) -> int:
-    """Where to begin so that the most different tokens come within the width; the first such place."""
-    starts = [span.start for span in spans]
-
-    def variety(at: int) -> int:
-        return len({span.token for span in spans[at : bisect_right(starts, starts[at] + width - 2 * LEAD)]})
-
-    best = max(range(len(spans)), key=variety, default=None)
-    return 0 if best is None else starts[best]
-
-
-def _window(text: str, first: int, width: int) -> tuple[int, int]:
-    """Start and end of the piece shown, cut between words."""
-    start = text.rfind(" ", 0, first - LEAD) + 1 if first > 2 * LEAD else 0
-    if start + width >= len(text):
-        return start, len(text)
-    end = text.rfind(" ", start + width // 2, start + width)
-    return start, start + width if end < 0 else end
-
-
 def _flat(text: str) -> str:
-    """The text on one line, without characters that would move a terminal's cursor or break a column."""
-    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    """The beginning of a text on one line, without characters that would move a terminal's cursor or break a column."""
+    return " ".join("".join(char if char.isprintable() else " " for char in text[:LOOKED_AT]).split())
 
 
 # --- explanations

@@ -15,6 +15,10 @@ from denslice.errors import InputError
 
 ID_FIELDS = ("id", "_id", "docid")
 TEXT_FIELDS = ("text", "contents", "content")
+META_FIELDS = ("meta", "metadata")
+SCORE_FIELDS = ("score", "lexical", "dense")
+FOUND_FIELDS = (*SCORE_FIELDS, "terms", "lost", "explanation", "cut")  # what a search writes beside a document
+DEEPEST_META = 64  # levels of metadata: what one front door takes, every other can return
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +38,13 @@ class Doc:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Doc:
-        """A document from a JSON object; fields that are not id, text, title or vector become metadata."""
-        rest = dict(fields)
-        meta = _object(rest.pop("metadata", None), "metadata")
+        """A document from a JSON object: what `to_dict` or a search wrote, or anything with an id.
+
+        Metadata is what stands in `meta` (or `metadata`, as in BEIR), and every other field that is not id, text, title
+        or vector. The scores and explanations of a search are no metadata.
+        """
+        rest = _without_scores(fields)
+        meta = {name: value for field in META_FIELDS for name, value in _object(rest.pop(field, None), field).items()}
         doc_id = checked_id(_take(rest, ID_FIELDS))
         text = _string(_take(rest, TEXT_FIELDS), "text")
         title = _string(rest.pop("title", None), "title")
@@ -45,15 +53,24 @@ class Doc:
             vector = _object(vector, "vector")
         return cls(doc_id, text, title, {**meta, **rest}, vector)
 
+    def to_dict(self) -> dict[str, Any]:
+        """The document as the JSON object that `from_dict` reads back unchanged, whatever its metadata is called."""
+        fields: dict[str, Any] = {"id": self.id, "title": self.title, "text": self.text, "meta": dict(self.meta)}
+        return fields if self.vector is None else {**fields, "vector": dict(self.vector)}
+
     def meta_json(self) -> str:
         """The metadata as JSON text, refused when JSON cannot hold it."""
         if not self.meta:
             return "{}"
+        if is_nested_deeper(self.meta, DEEPEST_META):
+            raise InputError(
+                f"metadata of document {self.id!r} is nested deeper than {DEEPEST_META} levels; flatten it"
+            )
         try:
             if not all(isinstance(name, str) for name in self.meta):
                 raise TypeError("names of fields must be strings")
             return json.dumps(dict(self.meta), ensure_ascii=False, allow_nan=False, sort_keys=True)
-        except (TypeError, ValueError, RecursionError) as error:
+        except (TypeError, ValueError) as error:
             raise InputError(f"metadata of document {self.id!r} is not JSON: {error}") from None
 
 
@@ -88,6 +105,11 @@ class Hit:
     text: str = ""
     title: str = ""
     meta: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The hit as a JSON object, from which `Doc.from_dict` reads the document back."""
+        scores = {"id": self.id, "score": self.score, "lexical": self.lexical, "dense": self.dense}
+        return scores | Doc(self.id, self.text, self.title, self.meta).to_dict()
 
 
 @dataclass(frozen=True)
@@ -173,6 +195,29 @@ def checked_id(value: object) -> str:
     if not value.isprintable():
         raise InputError(f"id {value!r} has characters that cannot be printed")
     return value
+
+
+def is_nested_deeper(value: object, levels: int) -> bool:
+    """Whether objects and lists lie within each other more than so many levels deep. It does not recurse itself."""
+    left = [(value, 1)]
+    while left:
+        one, level = left.pop()
+        if isinstance(one, Mapping | list | tuple):
+            if level > levels:
+                return True
+            left += [(inner, level + 1) for inner in (one.values() if isinstance(one, Mapping) else one)]
+    return False
+
+
+def _without_scores(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields without what a search adds, where they are of a hit; InputError where its text is not whole."""
+    if not all(name in fields for name in ("meta", *SCORE_FIELDS)):
+        return dict(fields)
+    if fields.get("cut"):
+        raise InputError(
+            "a search returned only a part of this document; fetch it with GET /documents/ID and send that"
+        )
+    return {name: value for name, value in fields.items() if name not in FOUND_FIELDS}
 
 
 def _take(fields: dict[str, Any], names: tuple[str, ...]) -> object:

@@ -8,14 +8,15 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from denslice.errors import DensliceError
-from denslice.matches import Words, matches
-from denslice.records import Hit, Ranking
+from denslice.matches import Words, excerpt, matches
+from denslice.records import Explanation, Hit, Ranking
 from denslice.serve.models import SearchRequest
 from denslice.serve.refusals import busy
 from denslice.serve.searchable import Searchable
 from denslice.stages import stage, timed
 
 FoundDocument = dict[str, Any]  # as models.FoundDocument describes it
+LEAD = 0.25  # of a part of a text that is before its best matches
 TRIES = 5  # while commits come in between a search and its explanations
 
 
@@ -42,6 +43,21 @@ class How:
 
 
 @dataclass(frozen=True)
+class Part:
+    """What is shown of a document's title or text, and where in the whole it stands."""
+
+    field: str
+    shown: str
+    start: int
+    length: int  # of the whole
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether there is more than is shown."""
+        return len(self.shown) < self.length
+
+
+@dataclass(frozen=True)
 class Answer:
     """What was found for one query, and the batch it was searched in."""
 
@@ -52,14 +68,17 @@ class Answer:
     missing: tuple[str, ...] = ()  # shards of a cluster that gave no answer
 
 
-def answers(searchable: Searchable, texts: Sequence[str], how: How, words: Words) -> list[Answer]:
-    """An answer for each text. Search and explanations are of one commit: where a new one came between, once more."""
+def answers(searchable: Searchable, texts: Sequence[str], how: How, words: Words, max_text: int) -> list[Answer]:
+    """An answer for each text. Search and explanations are of one commit: where a new one came between, once more.
+
+    Of a title or a text longer than `max_text` characters, an answer has a part of that length.
+    """
     for _ in range(TRIES):
         generation = searchable.generation
         try:
             with timed() as seconds:
                 asked = _searched(searchable, texts, how)
-                found = [_hits(searchable, *one, how, words) for one in asked]
+                found = [_hits(searchable, *one, how, words, max_text) for one in asked]
         except DensliceError:
             if searchable.generation == generation:
                 raise
@@ -85,36 +104,44 @@ def _searched(searchable: Searchable, texts: Sequence[str], how: How) -> list[tu
     return list(zip(texts, rankings, strict=True))
 
 
-def _hits(searchable: Searchable, text: str, ranking: Ranking, how: How, words: Words) -> list[FoundDocument]:
+def _hits(
+    searchable: Searchable, text: str, ranking: Ranking, how: How, words: Words, max_text: int
+) -> list[FoundDocument]:
     hits = list(ranking)  # their documents are fetched here
     if not how.explain:
-        return [_found(hit) for hit in hits]
+        return [_found(hit, _parts(hit, set(), words, max_text)) for hit in hits]
     with stage("explain"):
-        return [_found(hit, _why(searchable, text, hit, how, words)) for hit in hits]
+        return [
+            _explained(hit, searchable.explain(text, hit.id, lam=how.lam, mode=how.mode), words, max_text)
+            for hit in hits
+        ]
 
 
-def _found(hit: Hit, why: dict[str, Any] | None = None) -> FoundDocument:
-    return {
-        "id": hit.id,
-        "score": hit.score,
-        "lexical": hit.lexical,
-        "dense": hit.dense,
-        "title": hit.title,
-        "text": hit.text,
-        "meta": hit.meta,
-        "explanation": why,
-    }
-
-
-def _why(searchable: Searchable, text: str, hit: Hit, how: How, words: Words) -> dict[str, Any]:
-    told = searchable.explain(text, hit.id, lam=how.lam, mode=how.mode)
+def _explained(hit: Hit, told: Explanation, words: Words, max_text: int) -> FoundDocument:
     tokens = {term.token for term in (*told.terms, *told.lost)}
-    fields = (("title", hit.title), ("text", hit.text))
-    return {
+    parts = _parts(hit, tokens, words, max_text)
+    spans = [(part.field, span) for part in parts for span in matches(part.shown, tokens, words)]
+    why = {
         "score": told.score,
         "lexical": told.lexical,
         "dense": told.dense,
         "terms": [asdict(term) for term in told.terms],
         "lost": [asdict(term) for term in told.lost],
-        "matches": [{"field": name, **span._asdict()} for name, of in fields for span in matches(of, tokens, words)],
+        "matches": [{"field": field, **span._asdict()} for field, span in spans],
     }
+    return _found(hit, parts, why)
+
+
+def _found(hit: Hit, parts: Sequence[Part], why: dict[str, Any] | None = None) -> FoundDocument:
+    shown = {part.field: part.shown for part in parts}
+    cut = {part.field: {"start": part.start, "length": part.length} for part in parts if part.is_cut}
+    return {**hit.to_dict(), **shown, "cut": cut or None, "explanation": why}
+
+
+def _parts(hit: Hit, tokens: set[str], words: Words, max_text: int) -> list[Part]:
+    """What is shown of title and text: all, or the part where the tokens are; their beginning where none are given."""
+    parts = []
+    for field, text in (("title", hit.title), ("text", hit.text)):
+        start, end = excerpt(text, tokens, words, max_text, int(LEAD * max_text)) if tokens else (0, max_text)
+        parts.append(Part(field, text[start:end], start, len(text)))
+    return parts

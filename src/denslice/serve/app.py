@@ -12,10 +12,10 @@ from fastapi import Depends, FastAPI, Path, Response
 from denslice import __version__
 from denslice.serve import models
 from denslice.serve.guard import Guard
-from denslice.serve.keys import reading, writing
+from denslice.serve.keys import BEARER, writing
 from denslice.serve.metrics import Metrics
 from denslice.serve.page import page_routes
-from denslice.serve.refusals import Refusal, answer_errors
+from denslice.serve.refusals import answer_errors
 from denslice.serve.searchable import Searchable
 from denslice.serve.service import Service
 from denslice.serve.settings import Access, Limits
@@ -51,7 +51,7 @@ def make_app(searchable: Searchable, limits: Limits | None = None, access: Acces
 
 
 def _add_reads(app: FastAPI, service: Service) -> None:
-    may_read = [Depends(reading)]
+    may_read = [Depends(BEARER)]
 
     @app.post(
         "/search",
@@ -71,8 +71,7 @@ def _add_reads(app: FastAPI, service: Service) -> None:
     )
     async def document(id: Annotated[str, Path(max_length=1_000)]) -> Response:
         """The document with this id."""
-        doc = await service.document(id)
-        return _json({"id": doc.id, "title": doc.title, "text": doc.text, "meta": doc.meta})
+        return _json((await service.document(id)).to_dict())
 
     @app.get("/index", response_model=models.About, responses=_no(401), dependencies=may_read)
     async def about() -> Response:
@@ -81,7 +80,7 @@ def _add_reads(app: FastAPI, service: Service) -> None:
 
 
 def _add_writes(app: FastAPI, service: Service) -> None:
-    may_write, answers = [Depends(writing)], _no(400, 401, 403, 413, 415, 422, 503)
+    may_write, answers = [Depends(BEARER), Depends(writing)], _no(400, 401, 403, 413, 415, 422, 503)
 
     @app.post("/documents", response_model=models.Written, responses=answers, dependencies=may_write)
     async def add(asked: models.WriteRequest) -> Response:
@@ -102,12 +101,11 @@ def _add_states(app: FastAPI, service: Service, metrics: Metrics) -> None:
 
     @app.get("/readyz", response_model=models.Status, responses=_no(503))
     async def readyz() -> Response:
-        """Whether searches are answered without delay."""
-        if not service.ready:
-            raise Refusal(503, "warming_up", "the first search is still being prepared")
+        """Whether searches are answered without delay, and the server's own tasks succeed; if not, why."""
+        service.check_ready()
         return _json({"status": "ready"})
 
-    @app.get("/metrics", responses={200: {"content": {"text/plain": {}}}}, dependencies=[Depends(reading)])
+    @app.get("/metrics", responses={200: {"content": {"text/plain": {}}}, **_no(401)}, dependencies=[Depends(BEARER)])
     async def metrics_text() -> Response:
         """Counters for Prometheus."""
         return Response(metrics.text(), media_type=METRICS_TYPE)

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from denslice.serve.answering import Answer, How
+from denslice.serve.background import Background, in_thread
 from denslice.serve.metrics import Metrics
 from denslice.serve.refusals import Refusal, busy
 from denslice.serve.settings import Limits
@@ -40,16 +41,14 @@ class Batcher:
         self._queue: deque[Waiting] = deque()
         self._arrived = asyncio.Event()
         self._pool = ThreadPoolExecutor(WORKERS, "denslice-search")
-        self._workers: list[asyncio.Task[None]] = []
 
-    def start(self) -> None:
+    def start(self, background: Background) -> None:
         """Begins to take batches."""
-        self._workers = [asyncio.create_task(self._take_turns()) for _ in range(WORKERS)]
+        for number in range(1, WORKERS + 1):
+            background.without_end(f"search worker {number}", self._take_turns)
 
     async def stop(self) -> None:
-        """Ends, when the batches under way are done; whoever still waits is told."""
-        for worker in self._workers:
-            worker.cancel()
+        """Ends after the workers have ended, when the batches under way are done; whoever still waits is told."""
         while self._queue:
             self._queue.popleft().answer.cancel()
         await asyncio.get_running_loop().run_in_executor(None, self._pool.shutdown)
@@ -101,22 +100,33 @@ class Batcher:
         self._metrics.running.inc(len(batch))
         try:
             await self._answer(batch)
+        except Exception as error:
+            for one in batch:
+                _fail(one, error)
+            raise
         finally:
             self._metrics.running.dec(len(batch))
 
     async def _answer(self, batch: list[Waiting]) -> None:
         """Puts an answer or an error in each place; where a batch fails, its queries are tried one by one."""
-        loop = asyncio.get_running_loop()
+        texts, how = [one.text for one in batch], batch[0].how
         try:
-            found = await loop.run_in_executor(self._pool, self._work, [one.text for one in batch], batch[0].how)
+            found = await in_thread(self._pool, lambda: self._work(texts, how))
+            if len(found) != len(batch):
+                raise RuntimeError(f"{len(found)} answers to {len(batch)} queries")
         except Exception as error:  # noqa: BLE001 (whoever asked gets it)
-            if len(batch) > 1:
-                for one in batch:
-                    await self._answer([one])
-            elif not batch[0].answer.done():
-                batch[0].answer.set_exception(error)
-            return
+            if len(batch) == 1:
+                return _fail(batch[0], error)
+            for one in batch:
+                await self._answer([one])
+            return None
         self._metrics.batch(len(batch), found[0].seconds)
         for one, answer in zip(batch, found, strict=True):
             if not one.answer.done():
                 one.answer.set_result(answer)
+        return None
+
+
+def _fail(one: Waiting, error: Exception) -> None:
+    if not one.answer.done():
+        one.answer.set_exception(error)

@@ -25,9 +25,11 @@ def serve(
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port to listen on; 0 takes a free one.")] = 8000,
     api_key: Annotated[
-        str | None, typer.Option(envvar="DENSLICE_API_KEY", help="Needed for writing, and for reading from afar.")
+        str | None, typer.Option(envvar="DENSLICE_API_KEY", help="Asked of everyone who reads or writes.")
     ] = None,
-    open: Annotated[bool, typer.Option("--open", help="Whoever reaches the server may read without the key.")] = False,
+    open: Annotated[
+        bool, typer.Option("--open", help="Everyone who can reach the server may read without the key.")
+    ] = False,
     writable: Annotated[
         bool, typer.Option("--writable", help="Documents can be added and deleted, by the key.")
     ] = False,

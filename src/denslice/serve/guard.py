@@ -1,4 +1,4 @@
-"""What every request passes first: the name it calls us by, the size of its body, the time it takes to send it."""
+"""What every request passes first: the name it calls us by, the key, the size of its body and the time that takes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from denslice.serve.keys import may_write
+from denslice.serve.keys import check_may_ask, may_write
 from denslice.serve.metrics import Metrics
 from denslice.serve.refusals import Refusal, response
 from denslice.serve.settings import Access, Limits
@@ -72,8 +72,10 @@ class Guard:
         headers = dict(scope["headers"])
         try:
             self._check_host(headers)
+            authorization = headers.get(b"authorization", b"").decode("latin-1")
+            check_may_ask(self._access, scope["path"], authorization)
             _check_type(headers)
-            body = await self._body(headers, receive)
+            body = await self._body(headers, authorization, receive)
         except Refusal as refusal:
             self._metrics.refused(refusal.code)
             return await response(refusal)(scope, receive, send)
@@ -84,9 +86,8 @@ class Guard:
         if self._hosts and _name(headers.get(b"host", b"").decode("latin-1")) not in self._hosts:
             raise Refusal(421, "unknown_host", "this server goes by another name; --allow-host adds one")
 
-    async def _body(self, headers: Headers, receive: Receive) -> bytes | None:
+    async def _body(self, headers: Headers, authorization: str, receive: Receive) -> bytes | None:
         """The whole body; None where the client went away."""
-        authorization = headers.get(b"authorization", b"").decode("latin-1")
         most = self._limits.max_write_body if may_write(self._access, authorization) else self._limits.max_body
         told = headers.get(b"content-length", b"0")
         too_large = Refusal(413, "body_too_large", f"the body is larger than {most:,} bytes")

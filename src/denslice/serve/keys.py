@@ -1,45 +1,46 @@
-"""The API key: who gave it, and who has to. What FastAPI calls here is async, or it would take a thread each time."""
+"""The API key: who gave it, and who has to."""
 
 from __future__ import annotations
 
 import hmac
-from typing import Annotated
 
-from fastapi import Depends, Request
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi import Request
+from fastapi.security import HTTPBearer
 
+from denslice.serve.page import FILES
 from denslice.serve.refusals import Refusal
 from denslice.serve.settings import Access
 
-Bearer = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]
+WITHOUT_KEY = frozenset({*FILES, "/healthz", "/readyz"})  # every other address takes the key where reading does
+BEARER = HTTPBearer(auto_error=False)  # describes the key in /openapi.json; the checks are below
+
+
+def check_may_ask(access: Access, path: str, authorization: str) -> None:
+    """Refuses a request for this path by whoever may not even read. It knows no routes: a new one is guarded too."""
+    if access.key_for_reads and path not in WITHOUT_KEY:
+        _check_key(access, authorization)
 
 
 def may_write(access: Access, authorization: str) -> bool:
     """Whether a request with this Authorization header may change the index."""
-    scheme, _, key = authorization.partition(" ")
-    return access.writable and scheme.lower() == "bearer" and _is_key(access, key.strip())
+    return access.writable and _has_key(access, authorization)
 
 
-async def reading(request: Request, given: Bearer) -> None:
-    """Refuses whoever may not read."""
-    access: Access = request.app.state.access
-    if access.key_for_reads:
-        _check(access, given)
-
-
-async def writing(request: Request, given: Bearer) -> None:
-    """Refuses whoever may not write."""
+async def writing(request: Request) -> None:
+    """Refuses whoever may not write. It is async, or FastAPI would take a thread for it each time."""
     access: Access = request.app.state.access
     if not access.writable:
         raise Refusal(403, "read_only", "this server only reads; it was started without --writable")
-    _check(access, given)
+    _check_key(access, request.headers.get("authorization", ""))
 
 
-def _check(access: Access, given: HTTPAuthorizationCredentials | None) -> None:
-    if given is None or not _is_key(access, given.credentials):
+def _check_key(access: Access, authorization: str) -> None:
+    if not _has_key(access, authorization):
         raise Refusal(401, "key_needed", "this needs the API key, as Authorization: Bearer KEY")
 
 
-def _is_key(access: Access, given: str) -> bool:
-    """Whether this is the key, in a time that tells nothing of how much of it is right."""
-    return access.api_key is not None and hmac.compare_digest(given.encode(), access.api_key.encode())
+def _has_key(access: Access, authorization: str) -> bool:
+    """Whether the header holds the key, in a time that tells nothing of how much of it is right."""
+    scheme, _, given = authorization.partition(" ")
+    known = access.api_key is not None and hmac.compare_digest(given.strip().encode(), access.api_key.encode())
+    return known and scheme.lower() == "bearer"

@@ -24,7 +24,9 @@ class Metrics:
             "denslice_batch_queries", "Queries searched together.", buckets=SIZES, registry=self.registry
         )
         self._refused = self._counter("refused", "Requests refused.", "reason")
-        self._refresh_failures = self._counter("refresh_failures", "Looks for new commits that failed.")
+        self.background_failures = self._counter(
+            "background_failures", "Failures of the server's own tasks, which are tried again.", "task"
+        )
         self.waiting = self._gauge("queue_waiting", "Queries that wait for their turn.")
         self.running = self._gauge("queue_running", "Queries being searched.")
         self._generation = self._gauge("index_generation", "The commit of the index that is shown.")
@@ -49,10 +51,6 @@ class Metrics:
     def refused(self, reason: str) -> None:
         """Counts a refusal."""
         self._refused.labels(reason).inc()
-
-    def refresh_failed(self) -> None:
-        """Counts a look for new commits that failed."""
-        self._refresh_failures.inc()
 
     def shown(self, generation: int, documents: int) -> None:
         """Sets which commit is shown."""

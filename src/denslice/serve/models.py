@@ -8,8 +8,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from pydantic.json_schema import SkipJsonSchema
 
 from denslice.encoders.text import well_formed
-
-DEEPEST = 64  # levels of a document's metadata
+from denslice.records import is_nested_deeper
+from denslice.serve.refusals import DEEPEST_BODY, TOO_DEEP
 
 
 def _text(given: str) -> str:
@@ -24,9 +24,16 @@ Id = Annotated[Text, Field(min_length=1, max_length=1_000)]
 
 
 class Asked(BaseModel):
-    """A request's body: a field nobody knows is an error."""
+    """A request's body: a field nobody knows is an error, and so is nesting that later steps could not follow."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _not_too_deep(cls, body: Any) -> Any:
+        if is_nested_deeper(body, DEEPEST_BODY):
+            raise ValueError(TOO_DEEP)
+        return body
 
 
 class SearchRequest(Asked):
@@ -72,7 +79,7 @@ class TermShare(BaseModel):
 
 
 class Match(BaseModel):
-    """Where a document holds a token, counted in Unicode code points."""
+    """Where the title or text of this answer holds a token, counted in Unicode code points."""
 
     field: Literal["title", "text"]
     start: int
@@ -91,6 +98,13 @@ class Why(BaseModel):
     matches: list[Match]
 
 
+class Cut(BaseModel):
+    """Where the part that came begins in the whole, and how long the whole is, in Unicode code points."""
+
+    start: int
+    length: int
+
+
 class FoundDocument(BaseModel):
     """A document that was found; its score is `lexical` plus `dense`."""
 
@@ -101,6 +115,9 @@ class FoundDocument(BaseModel):
     title: str
     text: str
     meta: dict[str, Any]
+    cut: dict[Literal["title", "text"], Cut] | None = Field(
+        None, description="The fields of which only a part came; `GET /documents/{id}` has the whole."
+    )
     explanation: Why | None = None
 
 
@@ -135,22 +152,14 @@ class Document(BaseModel):
 
 
 class NewDocument(BaseModel):
-    """A document to write. Fields beside id, title and text become metadata."""
+    """A document to write, of the shape in which it is read. Fields beside these become metadata too."""
 
     model_config = ConfigDict(extra="allow", strict=True)
 
     id: Id
     title: Text = ""
     text: Text = ""
-
-    @model_validator(mode="after")
-    def _not_too_deep(self) -> NewDocument:
-        level: list[Any] = [self.model_extra]
-        for _ in range(DEEPEST):
-            level = [inner for one in level for inner in _inside(one)]
-        if level:
-            raise ValueError(f"metadata is nested deeper than {DEEPEST} levels")
-        return self
+    meta: dict[str, Any] = Field({}, description="Metadata, under any names.")
 
 
 class WriteRequest(Asked):
@@ -204,10 +213,3 @@ class Refused(BaseModel):
     """Every answer that says no."""
 
     error: Fault
-
-
-def _inside(value: Any) -> list[Any]:
-    """What a JSON value holds."""
-    if isinstance(value, dict):
-        return list(value.values())
-    return value if isinstance(value, list) else []

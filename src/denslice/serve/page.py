@@ -8,21 +8,20 @@ from importlib.resources import files
 
 from fastapi import APIRouter, Request, Response
 
-TYPES = {
-    "page.html": "text/html; charset=utf-8",
-    "page.css": "text/css; charset=utf-8",
-    "page.js": "text/javascript; charset=utf-8",
-    "results.js": "text/javascript; charset=utf-8",
-    "icon.svg": "image/svg+xml",
+FILES = {  # by address
+    "/": ("page.html", "text/html; charset=utf-8"),
+    "/page.css": ("page.css", "text/css; charset=utf-8"),
+    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+    "/results.js": ("results.js", "text/javascript; charset=utf-8"),
+    "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
 
 
 def page_routes() -> APIRouter:
     """`/` and the files it names."""
     router = APIRouter(include_in_schema=False)
-    for name, kind in TYPES.items():
+    for address, (name, kind) in FILES.items():
         content = (files("denslice.serve") / "web" / name).read_bytes()
-        address = "/" if name == "page.html" else f"/{name}"
         router.add_api_route(address, _sending(content, kind), methods=["GET", "HEAD"])
     return router
 

@@ -11,8 +11,11 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from denslice.encoders.text import well_formed
+from denslice.records import DEEPEST_META
 
 RETRY_AFTER = 1  # seconds
+DEEPEST_BODY = DEEPEST_META + 3  # the body, its list and the document are around the metadata
+TOO_DEEP = f"objects and lists are nested deeper than {DEEPEST_BODY} levels"
 SHOWN = 200  # characters of a message that may hold the caller's own words
 TOLD = {
     400: ("bad_request", "the body is not JSON"),
@@ -41,7 +44,7 @@ def response(refusal: Refusal) -> JSONResponse:
         headers["Retry-After"] = str(RETRY_AFTER)
     elif refusal.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    elif refusal.status in (408, 413):
+    if refusal.status in (401, 408, 413):
         headers["Connection"] = "close"  # the rest of the body is not read
     return JSONResponse(
         {"error": {"code": refusal.code, "message": well_formed(refusal.message)}}, refusal.status, headers
@@ -65,6 +68,8 @@ def answer_errors(app: FastAPI, count: Callable[[str], None]) -> None:
 
     @app.exception_handler(HTTPException)
     async def _http(request: Request, error: HTTPException) -> JSONResponse:
+        if isinstance(error.__cause__, RecursionError):  # the JSON parser gave up before the models could count levels
+            return response(Refusal(422, "invalid", f"body: {TOO_DEEP}"))
         code, message = TOLD.get(error.status_code, ("refused", "the request was refused"))
         return response(Refusal(error.status_code, code, message))
 

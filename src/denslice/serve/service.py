@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
@@ -11,11 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from denslice.errors import DensliceError, InputError, LockedError, MissingShardsError
+from denslice.errors import InputError, LockedError, MissingShardsError
 from denslice.matches import words_of
 from denslice.records import Doc
 from denslice.search.filter import Condition, Every, Filter, Not, Some, parse
 from denslice.serve.answering import Answer, How, answers
+from denslice.serve.background import Background, in_thread
 from denslice.serve.batching import Batcher
 from denslice.serve.metrics import Metrics
 from denslice.serve.models import About, NewDocument, SearchRequest
@@ -24,7 +24,6 @@ from denslice.serve.searchable import Searchable
 from denslice.serve.settings import Limits
 from denslice.serve.turns import Turns
 
-log = logging.getLogger("denslice.serve")
 READERS = 2  # threads that fetch documents
 LOCK_WAIT = 2.0  # seconds a write waits for another process that writes
 Value = TypeVar("Value")
@@ -35,29 +34,36 @@ class Service:
 
     def __init__(self, searchable: Searchable, limits: Limits, metrics: Metrics, writable: bool = False) -> None:
         self._searchable, self._limits, self._metrics, self._writable = searchable, limits, metrics, writable
-        self.ready = False
+        self._warm = False
+        self._background = Background(metrics)
         self._show()
         if self._info["encoder"] == "vectors":
             raise InputError("this index holds ready vectors, and a server is asked with texts: search it from Python")
         self._words = words_of(self._info)
-        self._trouble = ""
         self._reads, self._writes = Turns(limits.max_waiting), Turns(limits.max_writes)
 
     async def start(self) -> None:
-        """Begins to answer; `ready` once a first search has gone through."""
+        """Begins to answer; ready once a first search has gone through."""
         self._readers = ThreadPoolExecutor(READERS, "denslice-read")
         self._writer = ThreadPoolExecutor(1, "denslice-write")
         self._batcher = Batcher(self._answers, self._limits, self._metrics)
-        self._batcher.start()
-        self._tasks = [asyncio.create_task(self._warm_up()), asyncio.create_task(self._follow())]
+        self._batcher.start(self._background)
+        self._background.until_done("the first search", self._warm_up)
+        self._background.every(self._limits.refresh_seconds, "the look for new commits", self._follow)
 
     async def stop(self) -> None:
         """Ends, when what is under way is done."""
-        for task in self._tasks:
-            task.cancel()
+        await self._background.stop()
         await self._batcher.stop()
         for pool in (self._readers, self._writer):
             await asyncio.get_running_loop().run_in_executor(None, pool.shutdown)
+
+    def check_ready(self) -> None:
+        """Refuses, with the reason, while the first search has not gone through or a task of the server's own fails."""
+        if trouble := self._background.trouble:
+            raise Refusal(503, "failing", f"{trouble}; the log says why, and it is tried again")
+        if not self._warm:
+            raise Refusal(503, "warming_up", "the first search is still being prepared")
 
     # --- reading
 
@@ -106,7 +112,8 @@ class Service:
 
     async def add(self, documents: Sequence[NewDocument]) -> int:
         """Adds documents in one commit; how many."""
-        return await self._write(len(documents), self._searchable.add, [one.model_dump() for one in documents])
+        given = [one.model_dump(exclude_unset=True) for one in documents]
+        return await self._write(len(documents), self._searchable.add, given)
 
     async def delete(self, ids: Sequence[str]) -> int:
         """Deletes documents in one commit; how many there were."""
@@ -123,9 +130,9 @@ class Service:
             most = self._limits.max_documents
             raise Refusal(422, "too_many_documents", f"{count:,} documents in one request; at most {most:,}")
         with self._writes.one():
-            loop = asyncio.get_running_loop()
+            work = partial(self._changed, partial(change, given, wait=LOCK_WAIT))
             try:
-                return await loop.run_in_executor(self._writer, self._changed, partial(change, given, wait=LOCK_WAIT))
+                return await in_thread(self._writer, work)
             except LockedError as error:
                 raise busy("another process is writing to the index") from error
             except InputError as error:
@@ -166,7 +173,7 @@ class Service:
     async def _within_time(self, pool: ThreadPoolExecutor, work: Callable[[], Value]) -> Value:
         try:
             async with asyncio.timeout(self._limits.timeout):
-                return await asyncio.get_running_loop().run_in_executor(pool, work)
+                return await in_thread(pool, work)
         except TimeoutError:
             raise Refusal(503, "timeout", f"not answered within {self._limits.timeout:g} s") from None
         except MissingShardsError as error:
@@ -180,39 +187,29 @@ class Service:
     # --- keeping up
 
     def _answers(self, texts: Sequence[str], how: How) -> list[Answer]:
-        return answers(self._searchable, texts, how, self._words)
+        return answers(self._searchable, texts, how, self._words, self._limits.max_text)
 
     async def _warm_up(self) -> None:
         """Compiles or loads what the first searches need."""
         how = How.of(SearchRequest.model_validate({"query": "", "k": 1, "explain": True}))
-        try:
-            await asyncio.get_running_loop().run_in_executor(self._readers, self._answers, ["warm", "up"], how)
-            self.ready = True
-        except DensliceError as error:
-            log.error("not ready: %s", error)
+        await in_thread(self._readers, partial(self._answers, ["warm", "up"], how))
+        self._warm = True
 
     async def _follow(self) -> None:
-        """Moves on to new commits as they come."""
-        loop = asyncio.get_running_loop()
-        while True:
-            await asyncio.sleep(self._limits.refresh_seconds)
-            await loop.run_in_executor(self._readers, self._refresh)
+        """Moves on to the newest commit; where that fails, searches go on with the one that is shown."""
+        await in_thread(self._readers, self._refresh)
 
     def _refresh(self) -> None:
-        try:
-            if self._searchable.refresh():
-                self._show()
-            self._trouble = ""
-        except (DensliceError, OSError) as error:
-            self._metrics.refresh_failed()
-            if str(error) != self._trouble:
-                self._trouble = str(error)
-                log.error("goes on with generation %d: %s", self._searchable.generation, error)
+        self._searchable.refresh()
+        if self._searchable.generation != self._shown:  # also where showing it failed the last time
+            self._show()
 
     def _show(self) -> None:
         """Notes which commit is shown, and has its encoder loaded before a query waits for it."""
+        generation = self._searchable.generation
         self._info, self._lam = self._searchable.info(), self._searchable.lam
         self._metrics.shown(self._info["generation"], self._info["documents"])
+        self._shown = generation
 
 
 def _conditions(filter: Filter) -> int:

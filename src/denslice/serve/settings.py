@@ -23,6 +23,7 @@ class Limits:
     max_queries: int = 64  # in one request
     max_k: int = 1_000
     max_candidates: int = 100_000
+    max_text: int = 10_000  # characters of a title or a text in the answer to a search
     max_explained: int = 100  # documents explained in one request
     max_conditions: int = 200  # in a filter, each item of a list counted
     max_documents: int = 1_000  # written or deleted in one request
@@ -47,7 +48,10 @@ class Limits:
 
 @dataclass(frozen=True)
 class Access:
-    """Who may do what. Reads are open on loopback, or everywhere with `open`; writing takes the key, always."""
+    """Who may do what. A key that is given is asked of everyone, with `open` only of writers; writing always takes it.
+
+    Without a key, only loopback or `open` lets anyone read.
+    """
 
     host: str = "127.0.0.1"
     api_key: str | None = None
@@ -72,7 +76,7 @@ class Access:
     @property
     def key_for_reads(self) -> bool:
         """Whether reading takes the key too."""
-        return not (self.loopback or self.open)
+        return self.api_key is not None and not self.open
 
     @property
     def allowed_hosts(self) -> frozenset[str]:

@@ -42,6 +42,16 @@ async function search() {
   }
 }
 
+// The whole text of a document; null where it could not be had, which the page then says.
+async function textOf(id) {
+  try {
+    return (await ask(`documents/${encodeURIComponent(id)}`)).text;
+  } catch (error) {
+    tell(error.message);
+    return null;
+  }
+}
+
 function asked(text) {
   const mode = chosenMode();
   const body = { query: text, k, mode, theta: Number(theta.value), explain: true };
@@ -67,15 +77,19 @@ function show(answer) {
   const stages = STAGES.filter((name) => name in answer.took_ms && !(name === "filter" && !filters()));
   at("stages").replaceChildren(...stages.map((name) =>
     element("div", {}, element("dt", {}, name), element("dd", {}, number(answer.took_ms[name])))));
-  at("hits").replaceChildren(...drawHits(hits, addFilter));
+  at("hits").replaceChildren(...drawHits(hits, addFilter, textOf));
   at("more").hidden = hits.length < k || k + PAGE > Math.min(about.limits.max_k, about.limits.max_explained);
   suggest(hits);
   remember();
 }
 
-function complain(message) {
+function tell(message) {
   at("trouble").textContent = message;
   at("trouble").hidden = false;
+}
+
+function complain(message) {
+  tell(message);
   at("hits").replaceChildren();
   at("summary").hidden = at("more").hidden = at("welcome").hidden = true;
 }

@@ -17,10 +17,11 @@ export function number(value) {
   return value.toFixed(Math.abs(value) < 100 ? 2 : 1);
 }
 
-export function drawHits(hits, addFilter) {
+// `addFilter` takes a field and a value; `textOf` fetches the whole text of the document with an id.
+export function drawHits(hits, addFilter, textOf) {
   const colours = coloursOf(hits);
   const best = Math.max(...hits.map((hit) => parts(hit).reduce((sum, part) => sum + Math.max(0, part.share), 0)), 1e-9);
-  return hits.map((hit, rank) => drawHit(hit, rank, colours, best, addFilter));
+  return hits.map((hit, rank) => drawHit(hit, rank, colours, best, addFilter, textOf));
 }
 
 // A colour for each word, the heaviest word of the query first, the same in every result.
@@ -48,19 +49,20 @@ function shown(word, token) {
   return word ? word.toLowerCase() : token;
 }
 
-function drawHit(hit, rank, colours, best, addFilter) {
+function drawHit(hit, rank, colours, best, addFilter, textOf) {
   const all = parts(hit);
   const item = element("li", { class: "hit", "data-id": hit.id, "data-score": hit.score });
   const title = element("h2", { id: `hit-${rank}` });
-  title.append(...marked(hit.title || hit.id, hit.title ? spans(hit, "title") : [], colours));
+  title.append(...marked(hit.title || hit.id, hit.title ? spans(hit, "title") : [], colours), hit.cut?.title ? " …" : "");
   const text = element("p", { class: "text" });
   const excerpt = excerptOf(hit);
-  const start = excerpt.start > 0 ? "… " : "", end = excerpt.end < excerpt.length ? " …" : "";
+  const part = hit.cut?.text ?? { start: 0, length: excerpt.length };
+  const start = part.start + excerpt.start > 0 ? "… " : "", end = part.start + excerpt.end < part.length ? " …" : "";
   text.append(start, ...marked(hit.text, spans(hit, "text"), colours, excerpt), end);
   const why = drawWhy(hit, all, colours, rank);
   const foot = element("div", { class: "foot" }, element("span", { class: "id" }, hit.title ? hit.id : ""), ...chips(hit, addFilter));
   const actions = element("span", { class: "actions" });
-  if (start || end) actions.append(wholeText(hit, text, colours));
+  if (start || end) actions.append(wholeText(hit, text, colours, textOf));
   actions.append(toggle("Why", why, { "aria-controls": why.id, "aria-describedby": title.id }));
   foot.append(actions);
   item.append(
@@ -132,15 +134,9 @@ function marked(text, matches, colours, part = { start: 0, end: Infinity }) {
 
 // Where the text holds the most different words within the length of an excerpt.
 function excerptOf(hit) {
-  const letters = [...hit.text], matches = spans(hit, "text");
+  const letters = [...hit.text], best = bestStart(spans(hit, "text"));
   const length = letters.length;
   if (length <= EXCERPT * 1.2) return { start: 0, end: length, length };
-  let best = 0, most = 0;
-  for (const first of matches) {
-    const near = matches.filter((one) => one.start >= first.start && one.end <= first.start + EXCERPT - LEAD);
-    const variety = new Set(near.map((one) => one.token)).size;
-    if (variety > most) [best, most] = [first.start, variety];
-  }
   let start = best <= LEAD * 2 ? 0 : best - LEAD;
   while (start > 0 && /\S/.test(letters[start - 1]) && best - start < 2 * LEAD) start -= 1;
   let end = Math.min(length, start + EXCERPT);
@@ -148,17 +144,51 @@ function excerptOf(hit) {
   return { start, end, length };
 }
 
-function wholeText(hit, text, colours) {
+// The matches from each one on that lie near are counted as a window moves over them: once for all of them.
+function bestStart(matches) {
+  const near = new Map();
+  let best = 0, most = 0, last = 0;
+  for (const first of matches) {
+    for (; last < matches.length && matches[last].end <= first.start + EXCERPT - LEAD; last += 1)
+      near.set(matches[last].token, (near.get(matches[last].token) ?? 0) + 1);
+    if (near.size > most) [best, most] = [first.start, near.size];
+    const left = (near.get(first.token) ?? 0) - 1;
+    if (left > 0) near.set(first.token, left); else near.delete(first.token);
+  }
+  return best;
+}
+
+function wholeText(hit, text, colours, textOf) {
   const short = [...text.childNodes];
   const button = element("button", { type: "button", class: "plain", "aria-expanded": "false" }, "Whole text");
-  button.addEventListener("click", () => {
+  button.addEventListener("click", async () => {
     const whole = button.getAttribute("aria-expanded") === "false";
+    const pieces = whole ? await wholePieces(hit, colours, textOf) : short;
+    if (!pieces) return;
     button.setAttribute("aria-expanded", String(whole));
     button.textContent = whole ? "Excerpt" : "Whole text";
     text.classList.toggle("all", whole);
-    text.replaceChildren(...(whole ? marked(hit.text, spans(hit, "text"), colours) : short));
+    text.replaceChildren(...pieces);
   });
   return button;
+}
+
+// The whole text, fetched where only a part of it came; in that part the matches are marked.
+async function wholePieces(hit, colours, textOf) {
+  const known = marked(hit.text, spans(hit, "text"), colours);
+  if (!hit.cut?.text) return known;
+  const text = await textOf(hit.id);
+  if (text === null) return null;
+  const start = unitsBefore(text, hit.cut.text.start);
+  return [text.slice(0, start), ...known, text.slice(start + hit.text.length)];
+}
+
+// How many units of a JavaScript string so many code points take.
+function unitsBefore(text, points) {
+  let units = 0;
+  for (let point = 0; point < points && units < text.length; point += 1)
+    units += text.codePointAt(units) > 0xffff ? 2 : 1;
+  return units;
 }
 
 // --- below the text
