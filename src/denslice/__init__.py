@@ -1,5 +1,10 @@
 """denslice: hybrid search in one index, explained. The public names, and nothing else."""
 
+import sys
+
+if sys.platform == "win32":
+    raise ImportError("denslice runs on Linux and macOS; on Windows, install it in WSL, where it is the same")
+
 from denslice.cluster.cluster import open_cluster
 from denslice.densify import densify
 from denslice.errors import (
