@@ -161,7 +161,6 @@ class Build:
 
         The write lock must be held, and `latest` be the last commit.
         """
-        self._flush()
         if latest.manifest.commit != self.base.manifest.commit:
             self._fit(latest)
         manifest = latest.manifest
@@ -174,8 +173,9 @@ class Build:
         replaced = {segment.entry.name for segment in self.sources}
         segments = [s for s in latest.segments if s.entry.name not in replaced] + self.written
         entries = [self._entry(segment) for segment in segments]
-        for part in (SEGMENTS, DELETIONS, VOCABULARY):
-            sync_folder(latest.folder / part)
+        for part, changed in ((SEGMENTS, self.written), (DELETIONS, self.gone), (VOCABULARY, not same)):
+            if changed:
+                sync_folder(latest.folder / part)
         return manifest.next_generation(segments=tuple(entry for entry in entries if entry.docs), **changes)
 
     def _entry(self, segment: Segment) -> SegmentEntry:
@@ -243,7 +243,7 @@ class Build:
             for batch in segment.live_batches(BATCH):
                 kept, lost = self._split(_joined(batch.kept, batch.lost, ids))
                 self._store(replace(batch, kept=kept, lost=lost))
-        self._flush()
+        self.flush()
 
     def _gone_elsewhere(self) -> dict[str, set[int]]:
         return {name: rows for name, rows in self.gone.items() if not self._is_ours(name)}
@@ -306,7 +306,7 @@ class Build:
             bad = next(doc.id for doc in batch.docs if not _is_unicode(doc))
             raise InputError(f"document {bad!r} holds half of a surrogate pair, which is not text") from None
         if len(writer.ids) >= tiers.SEGMENT_DOCS or writer.weights >= tiers.SEGMENT_WEIGHTS:
-            self._flush()
+            self.flush()
 
     def _take_places(self, ids: list[str]) -> None:
         """Make room for new documents: older ones with their ids go. An id given twice in one add is an error."""
@@ -337,7 +337,8 @@ class Build:
             self._place = self._closing.enter_context(session(self.base.folder))
         return self._place
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write the segment that was begun: that takes long, and needs no lock."""
         if self._writer:
             entry, part = self._writer.finish(), f"{WRITING}/{self._corner().name}"
             self._writer = None

@@ -346,6 +346,7 @@ class Index:
                 self._check_identity(base)
                 build = held.enter_context(Build(base, progress, stop))
                 done = work(build)
+                build.flush()
                 if not alone:
                     held.enter_context(lock.writing(self.path, wait))
                 self._finish(build, base)

@@ -45,7 +45,7 @@ class Snapshot:
     places: Container | None  # of tokens in slices
 
     def __init__(self, path: Path, before: Snapshot | None = None, descends: bool = False) -> None:
-        self._grown_from = before.words if before and descends else None
+        self._found_before = before.words.found if before and descends else None
         self._open(path, before)
 
     @property
@@ -65,7 +65,7 @@ class Snapshot:
         for container in self.pieces.values():
             base = pieces[-1].base + len(pieces[-1]) if pieces else 0
             pieces.append(Piece.of(container, base))
-        return Vocabulary(pieces, self._grown_from)
+        return Vocabulary(pieces, self._found_before)
 
     @cached_property
     def slicing(self) -> Slicing | None:

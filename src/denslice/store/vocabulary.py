@@ -96,10 +96,10 @@ def merged_words(pieces: Sequence[Piece]) -> list[str]:
 class Vocabulary:
     """An immutable vocabulary over pieces that follow one another.
 
-    An id never changes, so a vocabulary that has grown from another (`before`) knows what that one had looked up.
+    An id never changes, so a vocabulary that has grown from another may share what that one has looked up: `found`.
     """
 
-    def __init__(self, pieces: Sequence[Piece] = (), before: Vocabulary | None = None) -> None:
+    def __init__(self, pieces: Sequence[Piece] = (), found: dict[str, int] | None = None) -> None:
         self.pieces = tuple(pieces)
         self._bases = [piece.base for piece in self.pieces]
         self._len = 0
@@ -107,7 +107,7 @@ class Vocabulary:
             if piece.base != self._len:
                 raise IndexFormatError(f"a piece of the vocabulary begins at id {piece.base:,}, not {self._len:,}")
             self._len += len(piece)
-        self._found: dict[str, int] = before._found if before else {}  # words of all that share it, none absent
+        self.found = {} if found is None else found  # words of all that share it, none absent
         self._absent: set[str] = set()
 
     def __len__(self) -> int:
@@ -115,7 +115,7 @@ class Vocabulary:
 
     def find(self, word: str) -> int:
         """Return the word's token id, or ABSENT."""
-        found = self._found.get(word, ABSENT)
+        found = self.found.get(word, ABSENT)
         if found != ABSENT:
             return found if found < self._len else ABSENT
         if word in self._absent:
@@ -123,13 +123,13 @@ class Vocabulary:
         return self._remembered(word, self._search(word))
 
     def _remembered(self, word: str, id: int) -> int:
-        kept: dict[str, int] | set[str] = self._absent if id == ABSENT else self._found
+        kept: dict[str, int] | set[str] = self._absent if id == ABSENT else self.found
         if len(kept) >= REMEMBERED:
             kept.clear()
         if id == ABSENT:
             self._absent.add(word)
         else:
-            self._found[word] = id
+            self.found[word] = id
         return id
 
     def word(self, id: int) -> str:
