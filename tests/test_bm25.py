@@ -21,7 +21,7 @@ from denslice.encoders import text as text_module
 from denslice.encoders.bm25 import Bm25, Bm25Config, idf
 from denslice.encoders.text import Analyzer
 from denslice.errors import InputError
-from denslice.store.vocabulary import Growth, Piece, Vocabulary, write_piece
+from denslice.store.vocabulary import Growth, Piece, Vocabulary, word_arrays
 
 DATA = Path(os.environ.get("DENSLICE_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
@@ -188,8 +188,9 @@ def test_a_word_asked_for_before_it_was_added_is_found_after() -> None:
 
 
 def test_over_a_fixed_vocabulary_unknown_words_count_in_the_length_only(tmp_path: Path) -> None:
-    write_piece(tmp_path, ["cat"])
-    encoded = Bm25(PLAIN, Vocabulary([Piece.open(tmp_path, 0)])).encode_docs(["cat the unheard", "unheard"])
+    arrays = word_arrays(["cat"])
+    piece = Piece(0, arrays["words"], arrays["starts"], arrays["sorted"], tmp_path)
+    encoded = Bm25(PLAIN, Vocabulary([piece])).encode_docs(["cat the unheard", "unheard"])
     assert encoded.lengths.tolist() == [2, 1]
     np.testing.assert_allclose(encoded.lexical.toarray(), [[1 / 1.9], [0]], rtol=1e-6)
 

@@ -374,7 +374,7 @@ def test_a_killed_run_is_cleared_away_by_the_next(tmp_path: Path, slow: Path) ->
 def test_a_run_that_is_alive_is_left_alone(tmp_path: Path, slow: Path) -> None:
     running, feed = begin(slow, tmp_path / "my.idx")
     docs = write_docs(tmp_path / "docs.jsonl")
-    assert_one_line(denslice("index", docs, "--to", tmp_path / "my.idx"), f"process {running.pid} is writing")
+    assert_one_line(denslice("index", docs, "--to", tmp_path / "my.idx"), f"process {running.pid} is making")
     os.close(feed)
     out, told = running.communicate(timeout=200)
     assert (running.returncode, told) == (0, "")
@@ -575,7 +575,7 @@ def test_merge_says_what_it_rewrote(index: Path, tmp_path: Path) -> None:
 
 def test_verify_tells_a_whole_index_from_a_damaged_one(index: Path) -> None:
     assert denslice("verify", index).stdout.startswith(f"{index} is whole: 3 documents, ")
-    damaged = next((index / "segments").rglob("*.npy"))
+    damaged = next((index / "segments").rglob("*.arrays"))
     data = bytearray(damaged.read_bytes())
     data[-1] ^= 1
     damaged.write_bytes(data)

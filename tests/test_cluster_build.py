@@ -22,6 +22,7 @@ from denslice.cluster.merging import merge
 from denslice.cluster.shard import Shard
 from denslice.corpus import read_docs
 from denslice.search.retrieve import Settings
+from denslice.store.snapshot import Snapshot
 from denslice.view import View
 from three_nodes import Nodes, Unseen, questions, three_nodes, write_texts
 from waiting import wait_until
@@ -132,7 +133,7 @@ def _equals_whole(texts: Path, to: Path, beside: Path, shards: int) -> None:
     """The shards' rankings, asked here with the whole collection's weights, merge to those of one index."""
     whole = ds.Index.create(beside, "bm25", slices=16)
     whole.add(read_docs([texts]))
-    view, settings = View(beside), Settings(20)
+    view, settings = View(Snapshot(beside)), Settings(20)
     queries = view.query_vectors(view.encode([ds.Query("", text) for text in ASKED]), settings)
     found = [Shard.open(Layout(to, shards).shard(number)).find(queries, settings) for number in range(shards)]
     merged = [merge({at: some[row] for at, some in enumerate(found)}, 20) for row in range(len(ASKED))]

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from denslice import Doc, Index, InputError, Ranking
 from denslice.search.filter import DEEPEST, matches, parse, passing
+from denslice.store.folder import Folder
 from denslice.store.manifest import Manifest
-from denslice.store.segment import Segment
+from denslice.store.segment import SEGMENTS, Segment
 from denslice.store.segment_writer import Batch, SegmentWriter
 
 Meta = Mapping[str, Any]
@@ -30,7 +31,7 @@ def _small_segments() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("denslice.index.Manifest", partial(Manifest, block=64))
         patch.setattr("denslice.build.BATCH", 25)
-        patch.setattr("denslice.build.SEGMENT_DOCS", 100)
+        patch.setattr("denslice.store.tiers.SEGMENT_DOCS", 100)
         patch.setattr("os.fsync", lambda handle: None)
         yield
 
@@ -41,11 +42,11 @@ def passes(where: object, meta: Meta) -> bool:
 
 def segment_of(folder: Path, metas: Sequence[Meta], filterable: Sequence[str]) -> Segment:
     """A segment of documents with this metadata and no words."""
-    writer = SegmentWriter(folder, 64, filterable)
+    writer = SegmentWriter(folder / SEGMENTS / "one", 64, filterable)
     none = sp.csr_array((len(metas), 1), dtype=np.float32)
     docs = [Doc(str(row), meta=meta) for row, meta in enumerate(metas)]
     writer.add(Batch(docs, none, none, np.zeros(len(docs), np.int64)))
-    return Segment(folder, writer.finish(), 64)
+    return Segment(Folder(folder), writer.finish(), 64)
 
 
 def pairs(ranking: Ranking) -> list[tuple[str, float]]:

@@ -51,7 +51,7 @@ def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.fsync", lambda handle: None)
     monkeypatch.setattr("denslice.index.Manifest", partial(Manifest, block=64))
     monkeypatch.setattr("denslice.build.BATCH", 100)
-    monkeypatch.setattr("denslice.build.SEGMENT_DOCS", 300)
+    monkeypatch.setattr("denslice.store.tiers.SEGMENT_DOCS", 300)
     small = {"TILE_ROWS": 16, "SHORT": 0, "UNITS": 16, "FEW": 100, "NEAR": 256}
     for name, value in small.items():
         monkeypatch.setattr(layout, name, value)
@@ -75,7 +75,7 @@ def made(folder: Path, weights: Rows, dense: Rows | None = None, slices: int = 4
 
 
 def on_card(index: Index, *devices: Device, leave_out: tuple[str, ...] = ()) -> Index:
-    return Index(View(index.path, Cards(devices, leave_out)))
+    return Index(View(Snapshot(index.path), Cards(devices, leave_out)))
 
 
 def pairs(ranking: Ranking) -> list[tuple[str, float, tuple[float, float]]]:
@@ -113,7 +113,7 @@ def test_a_card_finds_what_the_cpu_finds(
 
 def test_stage_one_alone_is_the_cpu_s(tmp_path: Path, device: Callable[[], Device]) -> None:
     index = made(tmp_path, exact(1, (400, VOCAB)))
-    views = [View(index.path), View(index.path, Cards([device()], ()))]
+    views = [View(Snapshot(index.path)), View(Snapshot(index.path), Cards([device()], ()))]
     query = Encoded(sp.csr_array(exact(5, (1, VOCAB), 0.6)))
     for theta in (0.0, 2.5):
         found = [view.rank_encoded(["q"], query, Settings(50, theta=theta, rerank=False))[0] for view in views]
@@ -153,7 +153,7 @@ def test_a_gate_that_every_second_document_has_is_searched_like_any_other(
     tmp_path: Path, device: Callable[[], Device], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("denslice.index.Manifest", Manifest)
-    monkeypatch.setattr("denslice.build.SEGMENT_DOCS", 1 << 18)
+    monkeypatch.setattr("denslice.store.tiers.SEGMENT_DOCS", 1 << 18)
     monkeypatch.setattr(layout, "TILE_ROWS", 8192)
     weights = exact(1, (9000, 4), 0.02)
     weights[::2, 1] = exact(2, (4500, 1), 1.0)[:, 0]

@@ -16,6 +16,9 @@ from hypothesis import strategies as st
 
 from denslice import Doc, Index, InputError, Query, Ranking, open_index
 from denslice.store import manifest as manifests
+from denslice.store.backup import file_names
+from denslice.store.files import NEW
+from denslice.store.folder import Folder
 from denslice.store.manifest import Manifest
 
 PLAIN = {"language": "none", "stop_words": [], "average_length": 10.0}  # words as they stand, weights fixed for good
@@ -31,7 +34,7 @@ def _small_segments() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("denslice.index.Manifest", partial(Manifest, block=64))
         patch.setattr("denslice.build.BATCH", 2)
-        patch.setattr("denslice.build.SEGMENT_DOCS", 4)
+        patch.setattr("denslice.store.tiers.SEGMENT_DOCS", 4)
         patch.setattr("os.fsync", lambda handle: None)
         yield
 
@@ -72,11 +75,8 @@ def texts(index: Index) -> dict[str, str]:
 
 
 def stray_files(path: Path) -> set[str]:
-    """Files in an index's folder that its last commit does not name."""
-    manifest = manifests.parse(path / manifests.NAME, (path / manifests.NAME).read_bytes())
-    named = {manifests.NAME, "lock"} | ({"slicing.npy"} if manifest.slicing.places else set())
-    for part, entries in (("segments", manifest.segments), ("vocabulary", manifest.vocabulary)):
-        named |= {f"{part}/{entry.name}/{file}" for entry in entries for file in entry.files}
+    """Files in an index's folder that its last commit does not name, and those it names that are not there."""
+    named = {manifests.NAME, "lock", "lock.next", *file_names(manifests.read(Folder(path)))}
     return {file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file()} ^ named
 
 
@@ -312,22 +312,27 @@ def test_one_small_segment_has_nothing_to_merge_with_and_stays(tmp_path: Path) -
 
 def test_a_merge_is_one_commit_and_a_second_finds_nothing_to_do(tmp_path: Path) -> None:
     index = made(tmp_path / "ones")
-    for n in range(11):
-        index.add([doc(f"{n:02d}", f"ant {WORDS[n % 8]}")])
-    assert index.merge() == 11
-    assert (index.info()["segments"], index.info()["generation"]) == (3, 12)
+    for n in range(7):
+        index.add([doc(str(n), f"ant {WORDS[n]}")])
+    assert index.merge() == 7
+    assert (index.info()["segments"], index.info()["generation"]) == (2, 8)
     assert index.merge() == 0
 
 
-def test_an_add_that_finds_many_small_segments_merges_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("denslice.build.MANY_WORN", 3)
+def test_an_add_that_makes_the_eighth_small_segment_merges_them_in_a_commit_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("denslice.store.tiers.SEGMENT_DOCS", 100)
     index = made(tmp_path / "index")
-    for n in range(3):
+    for n in range(7):
         index.add([doc(str(n), "ant")])
-    assert (index.info()["segments"], index.info()["generation"]) == (3, 3)
-    assert index.add([doc("1", "bee"), doc("3", "bee")]) == 2  # 1 is among those it merges
-    assert (index.info()["segments"], index.info()["generation"], index.info()["deleted"]) == (1, 4, 0)
-    assert texts(index) == {"0": "ant", "1": "bee", "2": "ant", "3": "bee"}
+    index.add([doc("1", "bee")])  # of the old 1 nothing is left
+    assert [index.info()[name] for name in ("segments", "generation")] == [7, 8]
+    assert index.add([doc("7", "cat"), doc("8", "cat")]) == 2
+    assert [index.info()[name] for name in ("segments", "generation", "deleted")] == [1, 10, 0]
+    assert texts(index) == {"0": "ant", "1": "bee", **dict.fromkeys("23456", "ant"), "7": "cat", "8": "cat"}
+    assert open_index(index.path).info() == index.info()
+    assert stray_files(index.path) == set()
 
 
 def test_docs_come_in_the_order_they_were_added(index: Index) -> None:
@@ -341,7 +346,7 @@ def test_docs_come_in_the_order_they_were_added(index: Index) -> None:
 def test_a_merge_keeps_every_id_and_score_to_the_last_bit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slicing: str, query: str
 ) -> None:
-    monkeypatch.setattr("denslice.build.SEGMENT_DOCS", 200)  # four blocks
+    monkeypatch.setattr("denslice.store.tiers.SEGMENT_DOCS", 200)  # four blocks
     monkeypatch.setattr("denslice.build.BATCH", 50)
     rng = np.random.default_rng(5)
     words = [f"w{n}" for n in range(60)]
@@ -401,10 +406,12 @@ def interrupted(calls: int, real: Callable[..., Any]) -> Callable[..., Any]:
         ("denslice.store.segment_writer.SegmentWriter.add", 3),
         ("denslice.store.segment_writer.SegmentWriter.finish", 1),
         ("denslice.store.segment_writer.SegmentWriter.finish", 2),
-        ("denslice.store.segment_writer.save_arrays", 1),
-        ("denslice.store.segment_writer.save_arrays", 9),
-        ("denslice.store.files.np.lib.format.write_array", 5),
+        ("denslice.store.segment_writer.write_container", 1),
+        ("denslice.store.segment_writer.write_container", 2),
+        ("denslice.store.segment_writer.sync_folder", 2),
         ("denslice.build.Build.finish", 1),
+        ("denslice.build.Path.rename", 1),
+        ("denslice.build.Path.rename", 2),
         ("denslice.build.sync_folder", 3),
         ("denslice.store.manifest.write", 1),
         ("denslice.store.manifest.replace_file", 1),
@@ -423,13 +430,13 @@ def test_an_interrupted_merge_leaves_the_index_as_it_was_and_nothing_behind(
         patch.setattr(place, interrupted(calls, resolve_name(place)))
         with pytest.raises(KeyboardInterrupt):
             index.merge()
+    assert stray_files(index.path) <= {manifests.NAME + NEW}  # which the next commit overwrites
     for one in (index, open_index(index.path)):
         one.verify()
         assert one.info() == before
         assert rankings(one) == ranked
 
-    del one
-    assert index.merge() == 7  # the next write
+    assert index.merge() == 7
     assert rankings(index) == ranked
     assert stray_files(index.path) == set()
 
@@ -473,22 +480,19 @@ def test_an_interrupt_just_after_the_commit_leaves_the_commit_whole(
     now.verify()
     index.refresh()
     assert (rankings(index), texts(index)) == (rankings(now), texts(now))
-    del now
     run[work]()
     assert stray_files(index.path) == set()
 
 
-def test_what_a_merge_took_the_place_of_is_removed_when_nobody_reads_it(index: Index) -> None:
+def test_what_a_commit_took_the_place_of_goes_at_once_and_who_reads_it_reads_on(index: Index) -> None:
+    index.delete(["3"])
     reader = open_index(index.path)
-    ranked = rankings(reader)
-    index.merge()
-    assert stray_files(index.path) != set()  # what the reader still needs
-    assert rankings(reader) == ranked
-    reader.verify()
-
-    del reader
-    index.delete(["1"])
-    assert stray_files(index.path) == set()
+    ranked, held = rankings(reader), texts(reader)
+    for change in (lambda: index.delete(["4"]), lambda: index.add([doc("2", "fox")]), index.merge):
+        change()
+        assert stray_files(index.path) == set()
+        assert (rankings(reader), texts(reader)) == (ranked, held)
+        reader.verify()
 
 
 # Moving on
@@ -610,12 +614,12 @@ OPERATIONS = st.lists(
 
 
 @settings(max_examples=30, deadline=None)
-@given(OPERATIONS, st.sampled_from(["stride", "learned", "random"]), st.sampled_from([2, 64]))
+@given(OPERATIONS, st.sampled_from(["stride", "learned", "random"]), st.sampled_from([2, 8]))
 def test_whatever_it_lived_through_an_index_scores_as_the_definition_and_as_a_new_one(
-    operations: Sequence[tuple[str, Any]], slicing: str, many_worn: int
+    operations: Sequence[tuple[str, Any]], slicing: str, fanout: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
-        patch.setattr("denslice.build.MANY_WORN", many_worn)
+        patch.setattr("denslice.store.tiers.FANOUT", fanout)
         index, docs = made(Path(folder, "old"), slicing), dict[str, str]()
         for operation in operations:
             apply(index, docs, operation)

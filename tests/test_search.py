@@ -46,7 +46,7 @@ def route(request: pytest.FixtureRequest) -> Route:
 def _opened(index: Index, cards: Cards) -> Index:
     """The index on cards, opened once."""
     if not hasattr(index, "on_cards"):
-        index.on_cards = Index(View(index.path, cards))
+        index.on_cards = Index(View(Snapshot(index.path), cards))
     return index.on_cards
 
 
@@ -60,7 +60,7 @@ def _tiny_blocks_and_segments() -> Iterator[None]:
         patch.setattr("os.fsync", lambda handle: None)
         patch.setattr("denslice.index.Manifest", partial(Manifest, block=32))
         patch.setattr("denslice.build.BATCH", 50)
-        patch.setattr("denslice.build.SEGMENT_DOCS", 100)
+        patch.setattr("denslice.store.tiers.SEGMENT_DOCS", 100)
         patch.setattr("denslice.search.retrieve.ROOM", 64)
         yield
 
@@ -193,7 +193,7 @@ def test_search_is_the_definition_in_one_segment_with_blocks_as_shipped(
 ) -> None:
     monkeypatch.setattr("denslice.index.Manifest", Manifest)
     monkeypatch.setattr("denslice.build.BATCH", 2_048)
-    monkeypatch.setattr("denslice.build.SEGMENT_DOCS", 1 << 18)
+    monkeypatch.setattr("denslice.store.tiers.SEGMENT_DOCS", 1 << 18)
     commits = [exact_rows(3, 3_000, vocab=60, density=0.2)]
     check_route(route, commits, exact_rows(4, 5, 60, density=0.1), "learned", 24, form)
 
@@ -298,7 +298,7 @@ def test_whatever_the_candidates_scores_are_exact_and_k_documents_come(tmp_path:
 @pytest.mark.parametrize("theta", [0.0, 2.0, 3.9])
 def test_stage_one_alone_ranks_by_the_strong_weights_to_the_rounding_of_postings(tmp_path: Path, theta: float) -> None:
     docs, query = exact_rows(1, 300, 40, density=0.5), exact_rows(2, 1, 40, density=0.8)
-    view = View(built(tmp_path, [docs], "stride", 40).path)
+    view = View(Snapshot(built(tmp_path, [docs], "stride", 40).path))
     how = Settings(30, theta=theta, rerank=False)
     (found,) = view.rank_encoded(["q"], Encoded(sp.csr_array(query, dtype=np.float32)), how)
     strong = np.sort(query[0])[-8:].min() if (query > theta).sum() < 8 else theta + 1 / 128
@@ -317,7 +317,7 @@ def test_stage_one_alone_ranks_by_the_strong_weights_to_the_rounding_of_postings
 def long_lists(monkeypatch: pytest.MonkeyPatch) -> tuple[Rows, Rows]:
     """Documents of several blocks and segments whose lists have ends worth leaving out, and a query."""
     monkeypatch.setattr("denslice.index.Manifest", partial(Manifest, block=512))
-    monkeypatch.setattr("denslice.build.SEGMENT_DOCS", 4_000)
+    monkeypatch.setattr("denslice.store.tiers.SEGMENT_DOCS", 4_000)
     rng = np.random.default_rng(7)
     docs = np.round(rng.exponential(1.0, (9_000, 30)) * 64).clip(1, 600) / 64 * (rng.random((9_000, 30)) < 0.4)
     return docs, exact_rows(8, 1, 30, density=0.7)

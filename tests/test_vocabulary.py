@@ -1,5 +1,6 @@
 """The vocabulary on disk: pieces, their sum, and growing."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -10,31 +11,38 @@ from hypothesis import strategies as st
 
 from denslice.errors import IndexFormatError, InputError
 from denslice.store import vocabulary
-from denslice.store.vocabulary import Growth, Piece, Vocabulary, merged_words, write_piece
+from denslice.store.container import Container, write_container
+from denslice.store.files import Array
+from denslice.store.folder import Folder
+from denslice.store.vocabulary import Growth, Piece, Vocabulary, merged_words, word_arrays
 
 any_word = st.text(st.characters(exclude_categories=()), max_size=6)  # lone surrogates and NUL among them
+
+
+def container_of(folder: Path, arrays: Mapping[str, Array], name: str = "piece.arrays") -> Container:
+    """The arrays, written to a file and opened."""
+    stored = write_container(folder / name, arrays)
+    return Container.mapped(Folder(folder), name, stored)
 
 
 def vocabulary_of(folder: Path, *pieces: list[str]) -> Vocabulary:
     opened: list[Piece] = []
     for number, words in enumerate(pieces):
-        (folder / str(number)).mkdir()
-        write_piece(folder / str(number), words)
-        opened.append(Piece.open(folder / str(number), base=sum(map(len, opened))))
+        container = container_of(folder, word_arrays(words), f"{number}.arrays")
+        opened.append(Piece.of(container, base=sum(map(len, opened))))
     return Vocabulary(opened)
 
 
-def test_a_piece_is_three_plain_arrays(tmp_path: Path) -> None:
-    write_piece(tmp_path, ["wing", "air", "élan"])
-    assert np.load(tmp_path / "words.npy").tobytes() == "wingairélan".encode()
-    assert np.load(tmp_path / "starts.npy").tolist() == [0, 4, 7, 12]
-    assert np.load(tmp_path / "sorted.npy").tolist() == [1, 0, 2]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["sorted.npy", "starts.npy", "words.npy"]
+def test_a_piece_is_three_plain_arrays() -> None:
+    arrays = word_arrays(["wing", "air", "élan"])
+    assert list(arrays) == ["words", "starts", "sorted"]
+    assert arrays["words"].tobytes() == "wingairélan".encode()
+    assert (arrays["starts"].tolist(), arrays["starts"].dtype) == ([0, 4, 7, 12], np.int64)
+    assert (arrays["sorted"].tolist(), arrays["sorted"].dtype) == ([1, 0, 2], np.uint32)
 
 
 def test_a_piece_finds_positions_whatever_its_base(tmp_path: Path) -> None:
-    write_piece(tmp_path, ["wing", "air"])
-    piece = Piece.open(tmp_path, base=7)
+    piece = Piece.of(container_of(tmp_path, word_arrays(["wing", "air"])), base=7)
     assert [piece.find(word) for word in (b"wing", b"air", b"ai", b"airs", b"zoo", b"")] == [0, 1, -1, -1, -1, -1]
     assert piece.word(1) == "air"
 
@@ -100,34 +108,31 @@ def test_an_empty_vocabulary_knows_no_word() -> None:
 
 
 def test_pieces_that_do_not_follow_one_another_are_an_error(tmp_path: Path) -> None:
-    write_piece(tmp_path, ["air"])
+    container = container_of(tmp_path, word_arrays(["air"]))
     with pytest.raises(IndexFormatError, match="begins at id 5, not 1"):
-        Vocabulary([Piece.open(tmp_path, base=0), Piece.open(tmp_path, base=5)])
+        Vocabulary([Piece.of(container, base=0), Piece.of(container, base=5)])
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    write_piece(tmp_path, ["air"])
-    (tmp_path / "starts.npy").unlink()
-    with pytest.raises(IndexFormatError, match=r"starts\.npy: cannot be read"):
-        Piece.open(tmp_path, base=0)
+@pytest.mark.parametrize("missing", ["words", "starts", "sorted"])
+def test_a_missing_array_is_named(tmp_path: Path, missing: str) -> None:
+    arrays = {name: array for name, array in word_arrays(["air"]).items() if name != missing}
+    with pytest.raises(IndexFormatError, match=rf"piece\.arrays: has no section {missing}; the index is damaged"):
+        Piece.of(container_of(tmp_path, arrays), base=0)
 
 
-def test_a_file_cut_short_is_an_error(tmp_path: Path) -> None:
-    write_piece(tmp_path, ["air"])
-    (tmp_path / "words.npy").write_bytes((tmp_path / "words.npy").read_bytes()[:-1])
-    with pytest.raises(IndexFormatError, match=r"words\.npy: cannot be read"):
-        Piece.open(tmp_path, base=0)
+def test_an_array_cut_short_is_an_error(tmp_path: Path) -> None:
+    arrays = word_arrays(["air"])
+    with pytest.raises(IndexFormatError, match=r"piece\.arrays: 1 words in 2 bytes"):
+        Piece.of(container_of(tmp_path, arrays | {"words": arrays["words"][:-1]}), base=0)
 
 
-def test_files_of_two_different_pieces_are_an_error(tmp_path: Path) -> None:
-    write_piece(tmp_path, ["air", "wing"])
-    np.save(tmp_path / "words.npy", np.frombuffer(b"air", dtype=np.uint8))
+def test_arrays_of_two_different_pieces_are_an_error(tmp_path: Path) -> None:
+    mixed = word_arrays(["air", "wing"]) | {"words": word_arrays(["air"])["words"]}
     with pytest.raises(IndexFormatError, match="2 words in 3 bytes"):
-        Piece.open(tmp_path, base=0)
+        Piece.of(container_of(tmp_path, mixed), base=0)
 
 
-def test_an_array_of_another_type_is_an_error(tmp_path: Path) -> None:
-    write_piece(tmp_path, ["air"])
-    np.save(tmp_path / "sorted.npy", np.zeros(1, dtype=np.float32))
-    with pytest.raises(IndexFormatError, match=r"sorted\.npy: found 1-dimensional float32, expected 1 of uint32"):
-        Piece.open(tmp_path, base=0)
+@pytest.mark.parametrize("wrong", [np.zeros(1, dtype=np.float32), np.zeros((1, 1), dtype=np.uint32)])
+def test_an_array_of_another_type_or_shape_is_an_error(tmp_path: Path, wrong: Array) -> None:
+    with pytest.raises(IndexFormatError, match=rf"piece\.arrays: its section sorted holds {wrong.dtype} \(1,.*damaged"):
+        Piece.of(container_of(tmp_path, word_arrays(["air"]) | {"sorted": wrong}), base=0)

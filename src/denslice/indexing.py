@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
@@ -60,8 +60,8 @@ def index_files(inputs: Sequence[str], to: Path, chosen: Mapping[str, Any], coun
 
 def new_index(to: Path, chosen: Mapping[str, Any], fill: Fill) -> Index:
     """A new index with what `fill` puts in; on any error, or Ctrl-C, nothing is left of it."""
-    with _out_of_sight(to) as hidden:
-        fill(create_index(hidden, chosen))
+    with _out_of_sight(to) as hidden, create_index(hidden, chosen) as index:
+        fill(index)
     return Index.open(to)
 
 
@@ -114,7 +114,6 @@ def _out_of_sight(to: Path) -> Iterator[Path]:
             yield hidden
             hidden.rename(to)
     except BaseException as error:
-        shutil.rmtree(hidden, ignore_errors=True)
         for folder in new_parents:
             with suppress(OSError):
                 folder.rmdir()
@@ -126,17 +125,25 @@ def _out_of_sight(to: Path) -> Iterator[Path]:
 
 @contextmanager
 def _only_builder(hidden: Path) -> Iterator[None]:
-    """Clear away what a run that died has left, and keep others from building here; LockedError if another one does."""
-    hidden.parent.mkdir(parents=True, exist_ok=True)
+    """Clear away what a run that died has left, and what this one leaves in the end; LockedError if another is alive.
+
+    Nothing is removed without the lock: the folder may be another run's.
+    """
     held = hidden.with_name(f"{hidden.name}.lock")
-    with lock.alive(held) as is_ours:
+    with ExitStack() as stack:
+        try:
+            hidden.parent.mkdir(parents=True, exist_ok=True)
+            is_ours = stack.enter_context(lock.alive(held))
+        except OSError as error:
+            raise InputError(f"{hidden}: cannot make an index here ({error.strerror})") from error
         if not is_ours:
-            raise LockedError(f"{hidden}: another process is making this index; try again later")
+            raise LockedError(f"{hidden}: {lock.holder(held)} is making this index; try again later")
         try:
             if hidden.exists():
                 shutil.rmtree(hidden)
             yield
         finally:
+            shutil.rmtree(hidden, ignore_errors=True)
             held.unlink(missing_ok=True)
 
 

@@ -6,7 +6,7 @@ import os
 import weakref
 from pathlib import Path
 
-from denslice.errors import InputError
+from denslice.errors import IndexFormatError, InputError
 from denslice.store.files import CHUNK, cannot_read
 
 
@@ -20,7 +20,7 @@ class Folder:
         except FileNotFoundError:
             raise InputError(f"{path}: no such index") from None
         except NotADirectoryError:
-            raise InputError(f"{path}: not an index, which is a folder") from None
+            raise IndexFormatError(f"{path}: not an index, which is a folder") from None
         except OSError as error:
             raise cannot_read(path, error) from error
         weakref.finalize(self, os.close, self.handle)

@@ -26,17 +26,16 @@ WAIT = 10.0  # seconds that writers wait for one another, if not told otherwise:
 def writing(folder: Path, wait: float = WAIT) -> Iterator[None]:
     """Hold the folder's write lock; LockedError if someone else has it for longer than `wait` seconds."""
     deadline = time.monotonic() + wait
-    held = _lock(folder / NAME)
     try:
+        held = _lock(folder / NAME)
         with _lock(folder / TURNSTILE).acquire(timeout=wait, poll_interval=PAUSE):
             held.acquire(timeout=max(0.0, deadline - time.monotonic()), poll_interval=PAUSE)
     except Timeout:
-        raise LockedError(f"{folder}: {_holder(folder / NAME)} is writing to this index; try again later") from None
+        raise LockedError(f"{folder}: {holder(folder / NAME)} is writing to this index; try again later") from None
     except OSError as error:
         raise InputError(f"{folder}: cannot be written to ({error.strerror or error})") from error
     try:
-        with suppress(OSError):  # the number is for the message alone, and a full disk has no room for it
-            (folder / NAME).write_text(str(os.getpid()), encoding="ascii")
+        _sign(folder / NAME)
         yield
     finally:
         held.release()
@@ -52,16 +51,26 @@ def alive(path: Path) -> Iterator[bool]:
         yield False
         return
     try:
+        _sign(path)
         yield True
     finally:
         lock.release()
 
 
 def _lock(path: Path) -> FileLock:
+    """Return a lock to acquire; OSError where its file cannot be made, which filelock takes for a lock that is held."""
+    if not path.exists():
+        path.touch()
     return FileLock(path, thread_local=False)
 
 
-def _holder(path: Path) -> str:
+def _sign(path: Path) -> None:
+    """Say in a lock's file who holds it. That is for messages alone, and a full disk has no room for it."""
+    with suppress(OSError):
+        path.write_text(str(os.getpid()), encoding="ascii")
+
+
+def holder(path: Path) -> str:
     """Return who holds a lock, for people to read."""
     try:
         number = path.read_text(encoding="ascii", errors="replace").strip()

@@ -121,33 +121,29 @@ def is_there(folder: Path) -> bool:
 
 def format_of(folder: Folder) -> int:
     """Return the format of the index in a folder, which need not be one that can be read."""
-    found = _json_object(folder.path / NAME, _text(folder)).get("format")
-    if not isinstance(found, int):
-        raise damaged(folder.path / NAME, f"index format {found!r}")
-    return found
+    return _format(folder.path / NAME, _json_object(folder.path / NAME, _text(folder)))
 
 
 def parse(folder: Path, text: bytes) -> Manifest:
     """Return the manifest that a file's text tells."""
     path = folder / NAME
     told = _json_object(path, text)
-    check_format(folder, told.get("format"))
+    check_format(folder, _format(path, told))
     manifest = _manifest(checked_body(path, told))
     if unknown := sorted(set(manifest.needs) - FEATURES):
         raise IndexFormatError(f"{path}: needs {', '.join(unknown)}, which this version lacks; upgrade denslice")
     return manifest
 
 
-def check_format(folder: Path, found: object) -> None:
+def check_format(folder: Path, found: int) -> None:
     """Raise IndexFormatError, which says what to do, for a format that this version does not read."""
     if found == FORMAT:
         return
     if found in UPGRADED:
         advice = f"run `denslice upgrade {folder}`, which keeps the documents and their vectors"
     else:
-        newer = isinstance(found, int) and found > FORMAT
-        advice = "upgrade denslice to read it" if newer else "make the index again"
-    raise IndexFormatError(f"{folder}: index format {found!r}, this version reads format {FORMAT}; {advice}")
+        advice = "upgrade denslice to read it" if found > FORMAT else "make the index again"
+    raise IndexFormatError(f"{folder / NAME}: index format {found}, this version reads format {FORMAT}; {advice}")
 
 
 def checked_body(path: Path, told: Mapping[str, Any]) -> dict[str, Any]:
@@ -165,6 +161,13 @@ def _text(folder: Folder) -> bytes:
         if is_there(folder.path):
             raise
         raise IndexFormatError(f"{folder.path}: not an index (no {NAME} in it)") from None
+
+
+def _format(path: Path, told: Mapping[str, Any]) -> int:
+    found = told.get("format")
+    if not isinstance(found, int):
+        raise damaged(path, f"index format {found!r}")
+    return found
 
 
 def _json_object(path: Path, text: bytes) -> dict[str, Any]:
