@@ -86,7 +86,7 @@ def test_a_phrase_is_as_important_as_its_words() -> None:
     places = {word: (start, end) for word, start, end in read.spans}
     first, last = places["heat"][0], places["transfer"][1]
     pair = [at for at, (start, end) in enumerate(read.offsets) if first <= start < end <= last]
-    named = {name: id for id, name in plain.encode_queries([text]).names.items()}
+    named = {name: id for id, names in plain.phrases(text).items() for name in names}
     assert importance[plain.token(named["heat transfer"])] == pytest.approx(read.importance[pair, 0].mean(), rel=1e-4)
 
 

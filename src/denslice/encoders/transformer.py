@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from denslice.encoders.model import BiEncoder
 from denslice.encoders.text import well_formed
 from denslice.errors import InputError
-from denslice.vectors import Encoded, Floats, stacked
+from denslice.vectors import Encoded, Floats, Phrases, stacked
 
 import torch  # isort: skip  # after the model's module, which says how to install it
 
@@ -86,6 +86,10 @@ class TransformerEncoder:
         """The word piece with this id."""
         piece = self.model.tokenizer.convert_ids_to_tokens(id)
         return str(piece) if piece is not None else f"[{id}]"
+
+    def phrases(self, text: str) -> Phrases:
+        """None: a token is a word piece."""
+        return {}
 
     def _encode(self, texts: Sequence[str], limit: int, prompt: str) -> Encoded:
         ids = self._token_ids([prompt, *(prompt + self._clipped(well_formed(text), limit) for text in texts)], limit)
