@@ -130,7 +130,8 @@ def mini_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     folder = _folder(name)
     fingerprint = _fingerprint(folder)
     config = _config(folder)
-    settings = Bm25Config.from_json({"b": config.b, "phrases": config.phrases, **options}).to_json()
+    words = {"b": config.b, "average_length": config.average_length, "phrases": config.phrases}
+    settings = Bm25Config.from_json(words | dict(options)).to_json()
     place = {} if name == NAME else {"model": str(folder.resolve())}
     return {**settings, **place, "fingerprint": fingerprint}
 

@@ -165,7 +165,8 @@ def _known(model: Model, *several: _Texts) -> Facts | None:
 def _fingerprint(model: Model) -> str | None:
     """What tells the model from others; None where it is not on this machine, or only by its hub id."""
     if model.place == BM25:
-        return sha256(json.dumps(Bm25Config().to_json(), sort_keys=True).encode()).hexdigest()
+        measured = Bm25Config().to_json() | {"average_length": None}  # which the collection gives
+        return sha256(json.dumps(measured, sort_keys=True).encode()).hexdigest()
     return fingerprint(model.place)
 
 
