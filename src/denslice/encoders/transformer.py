@@ -62,10 +62,15 @@ class TransformerEncoder:
 
     @classmethod
     def load(
-        cls, path_or_hub_id: str | Path, device: str | None = None, batch: int = BATCH, progress: Progress | None = None
+        cls,
+        path_or_hub_id: str | Path,
+        device: str | None = None,
+        batch: int = BATCH,
+        progress: Progress | None = None,
+        name: str | None = None,
     ) -> TransformerEncoder:
-        """The encoder in a model folder or on the hub; its licence is logged when it is first loaded."""
-        encoder = cls(BiEncoder.load(path_or_hub_id), str(path_or_hub_id), device, batch, progress)
+        """The encoder in a model folder or on the hub, called `name`; its licence is logged when it is first loaded."""
+        encoder = cls(BiEncoder.load(path_or_hub_id), name or str(path_or_hub_id), device, batch, progress)
         _log_once(licence_notice(encoder))
         return encoder
 

@@ -167,7 +167,7 @@ def _fingerprint(model: Model) -> str | None:
     if model.place == BM25:
         measured = Bm25Config().to_json() | {"average_length": None}  # which the collection gives
         return sha256(json.dumps(measured, sort_keys=True).encode()).hexdigest()
-    return fingerprint(model.place)
+    return fingerprint(Path(model.place)) if Path(model.place).is_dir() else None
 
 
 def _read_about(path: Path) -> Facts | None:
@@ -195,10 +195,10 @@ def _load(
 def _facts(model: Model, encoder: WholeBm25 | TransformerEncoder) -> Facts:
     if isinstance(encoder, WholeBm25):
         return Facts(_fingerprint(model) or "", BM25, "none", encoder.vocab, 0, None, 1.0)
-    from denslice.encoders.model_folder import local_folder
+    from denslice.encoders.hub import local_folder
 
     config = encoder.model.config
-    digest = fingerprint(str(local_folder(model.place))) or ""
+    digest = fingerprint(local_folder(model.place))
     skip, dimensions = tokens_to_skip(encoder.vocab), encoder.model.dimensions or None
     return Facts(digest, config.lexical, config.dense, encoder.vocab, skip, dimensions, config.lam)
 
