@@ -105,3 +105,19 @@ def test_files_a_model_is_loaded_from_make_another_model(cache: Path, name: str)
     (folder / name).write_text("{}")
     fingerprint.cache_clear()
     assert fingerprint(folder) != before
+
+
+def test_vectors_of_two_revisions_are_never_mixed(cache: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    (data / "qrels").mkdir(parents=True)
+    (data / "corpus.jsonl").write_text('{"_id": "d", "text": "a cat"}\n')
+    (data / "queries.jsonl").write_text('{"_id": "q", "text": "cat"}\n')
+    (data / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\td\t1\n")
+    encode = """from pathlib import Path
+from denslice.reproduce.collection import read_collection
+from denslice.reproduce.encoding import Model, encode
+encode(read_collection("data", "test"), Model("hub", "someone/some-model"), Path("work"))"""
+    assert python(encode, tmp_path) == ""
+    next((tmp_path / "work" / "hub").glob("docs-*/*.npz")).unlink()
+    points_to(cache, SECOND)
+    assert "was encoded by another model than someone/some-model; remove it" in python(encode, tmp_path)

@@ -123,7 +123,10 @@ def encode(
     facts = _known(model, docs, queries)
     if facts is None or docs.missing() or queries.missing():
         encoder = _load(model, collection, device, batch)
-        facts = _facts(model, encoder)
+        loaded = _facts(model, encoder)
+        if facts not in (None, loaded):  # of a hub id this is known only once it is loaded
+            raise _another(docs.folder, model)
+        facts = loaded
         _encode_missing(queries, facts, encoder.encode_queries, None)
         _encode_missing(docs, facts, encoder.encode_docs, progress)
     return Encodings(model.name, facts, docs.folder, queries.folder)
@@ -156,10 +159,14 @@ def _known(model: Model, *several: _Texts) -> Facts | None:
         if found is None:
             continue
         if here not in (None, found.fingerprint) or (known and known != found):
-            told = f"was encoded by another model than {model.place}"
-            raise InputError(f"{texts.folder}: {told}; remove it, or call the model by another name")
+            raise _another(texts.folder, model)
         known = found
     return known
+
+
+def _another(folder: Path, model: Model) -> InputError:
+    told = f"was encoded by another model than {model.place}"
+    return InputError(f"{folder}: {told}; remove it, or call the model by another name")
 
 
 def _fingerprint(model: Model) -> str | None:
