@@ -21,7 +21,8 @@ from journal import RESULTS, ROOT
 from slicing_page import refresh
 
 MODELS = ("splade", "unicoil", "dense", "splade-dense", "unicoil-dense")
-ZERO_SHOT = ("scifact:test", "fiqa-judged:test", "squad-dev:test", "cranfield:test", "npl:test")
+FIVE = ("scifact:test", "fiqa-judged:test", "squad-dev:test", "cranfield:test", "npl:test")
+UNRELATED = ("fiqa-judged:test", "cranfield:test", "npl:test")  # nothing of their kind was trained on
 IN_DOMAIN = ("acl-title-abstract:test", "medquad:test")
 SLICES = (None, 768, 256, 128)
 SHIPPED = (
@@ -46,8 +47,8 @@ def main() -> None:
     refresh(ROOT / "docs" / "training.md", {"models": models(), "slices": slices(), "speed": speed()})
     refresh(ROOT / "docs" / "living-index.md", {"living": measured("living", living.table)})
     refresh(ROOT / "docs" / "benchmarks.md", cpu())
-    tables = {"quality": quality(SHIPPED, (*ZERO_SHOT, *IN_DOMAIN)), "looks": quality(LOOKS, ZERO_SHOT)}
-    tables |= {"speed": mini_speed(), "tries": tries(), "phrases": phrases()}
+    tables = {"quality": quality(SHIPPED, (*FIVE, *IN_DOMAIN)), "looks": quality(LOOKS, FIVE)}
+    tables |= {"speed": mini_speed(), "tries": tries(), "phrases": phrases(), "lengths": lengths()}
     refresh(ROOT / "docs" / "mini.md", tables)
     refresh(ROOT / "docs" / "serving.md", {"load": load()})
     refresh(ROOT / "docs" / "scaling.md", scaling_page.tables())
@@ -151,13 +152,33 @@ def quality(columns: Sequence[tuple[str, str, str]], names: Sequence[str]) -> st
             found |= {(collection, f"{encoder}-{slices}"): (ways, place) for slices, ways in by_slices.items()}
     cells = {name: [found.get((name, key), ({}, ""))[0].get(way) for _, key, way in columns] for name in names}
     rows = [["collection", *(name for name, _, _ in columns)]]
-    rows += [[name.partition(":")[0], *map(_cell, cells[name])] for name in ZERO_SHOT]
-    means = [_mean_of([cells[name][at] for name in ZERO_SHOT]) for at in range(len(columns))]  # where all were measured
-    rows.append(["**mean of the five**", *map(_cell, means)])
-    rows += [[f"{name.partition(':')[0]}, in domain", *map(_cell, cells[name])] for name in names if name in IN_DOMAIN]
+    rows += [[_called(name), *map(_cell, cells[name])] for name in FIVE]
+    for told, some in (("**mean of the five**", FIVE), ("mean of the three unrelated", UNRELATED)):
+        means = [_mean_of([cells[name][at] for name in some]) for at in range(len(columns))]  # where all were measured
+        rows.append([told, *map(_cell, means)])
+    rows += [[_called(name), *map(_cell, cells[name])] for name in names if name in IN_DOMAIN]
     shown = {key for _, key, _ in columns}
     places = dict.fromkeys(place for (name, key), (_, place) in found.items() if name in names and key in shown)
     return f"{markdown(rows)}\n\nFrom {', '.join(places)}."
+
+
+def _called(name: str) -> str:
+    """A collection's name, and whether training saw other questions of its kind."""
+    return name.partition(":")[0] + ("" if name in UNRELATED else ", in domain")
+
+
+def lengths() -> str:
+    """nDCG@10 with a fixed average length and with each collection's own, a row for each line of the result file."""
+    path = RESULTS / "average_length.jsonl"
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    fixed = list(dict.fromkeys(one for line in lines for one in line["figures"]["mean"]))
+    rows = [["encoder", "mean over", *fixed]]
+    for line in lines:
+        means = line["figures"]["mean"]
+        names = ", ".join(name.replace(":", " ") for name in line["figures"]["ndcg@10"])
+        rows.append([line["configuration"]["encoder"], names, *(_cell(means.get(one)) for one in fixed)])
+    commits = ", ".join(dict.fromkeys(line["commit"] for line in lines))
+    return f"{markdown(rows)}\n\nFrom `benchmarks/results/average_length.jsonl`, commits {commits}."
 
 
 def mini_speed() -> str:

@@ -59,9 +59,13 @@ def steps(made: Plan) -> str:
 
 
 def measured_rates() -> str:
-    """The rates and where they come from."""
-    rows = [[f"{rate['value']:g}", rate["unit"], f"`{rate['source']}`"] for rate in rates().values()]
-    return "\n".join([_row(["", "", "from"]), "| --- | --- | --- |", *map(_row, rows)])
+    """The rates, and where, when and with which index format they were measured."""
+    head = ["", "", "from", "on", "index format"]
+    rows = [
+        [f"{rate['value']:g}", rate["unit"], f"`{rate['source']}`", rate["date"], str(rate["index_format"] or "")]
+        for rate in rates().values()
+    ]
+    return "\n".join([_row(head), f"|{' --- |' * len(head)}", *map(_row, rows)])
 
 
 def _need(docs: float, dense: int = 256) -> Need:

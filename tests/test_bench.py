@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from denslice.bench.cpu import contenders
 from denslice.bench.faiss_peer import best_by_dense_product
 from denslice.bench.plot import recall_against_time, time_against_size
 from denslice.bench.table import ratios, table
+from denslice.bench.timing import reportable
 from denslice.cli import app
 from denslice.errors import InputError
 
@@ -110,6 +112,38 @@ def test_the_command_appends_a_line_and_keeps_what_it_built(folder: Path, tmp_pa
     assert "| scipy CSR |" in ratios(second)
     assert recall_against_time(second).startswith(b"<?xml")
     assert time_against_size([first, second]).startswith(b"<?xml")
+
+
+def contender(name: str, *recalls: float, ms: float = 1.0) -> dict[str, Any]:
+    """Figures of a contender that reached these recalls at k = 10, 100 and 1000."""
+    ks = (10, 100, 1000)
+    settings = [
+        {"k": k, "setting": {}, "recall@10": found, f"recall@{k}": found, "p50_ms": ms, "p95_ms": ms, "reported": True}
+        for k, found in zip(ks, recalls, strict=True)
+    ]
+    rates = [{"k": k, "queries_a_second": 7.0} for k in ks]
+    build = {"build_s": 3.0, "bytes": 1000, "kept": False}
+    facts = {"name": name, "documents": 10, "is_linear": True, "resident_bytes": 10}
+    return facts | {"build": build, "settings": settings, "all_cores": rates}
+
+
+def test_a_contender_that_misses_the_recall_has_no_time_and_no_ratio() -> None:
+    both = [contender("denslice", 0.9699, 0.98, 0.98), contender("peer", 0.99, 0.99, 0.96, ms=5.0)]
+    shape = {"documents": 10, "queries": 2, "weights_a_document": 3, "weights_a_query": 3}
+    line = {"collection": "it", "figures": shape | {"contenders": both}}
+    rows = table(line).splitlines()[4:]
+    assert [row.split(" | ")[4:7] for row in rows] == [
+        ["–"] * 3, ["1", "1", "7"], ["1", "1", "7"], ["5", "5", "7"], ["5", "5", "7"], ["–"] * 3
+    ]  # fmt: skip
+    assert ratios(line).splitlines()[-1] == "| peer | denslice | – | 5 | – | – | – | – |"
+    none = {"collection": "it", "figures": shape | {"contenders": [contender("denslice", 0.5, 0.5, 0.5), both[1]]}}
+    assert ratios(none) == "No ratios: denslice and a peer reach recall@10 ≥ 0.97 together nowhere."
+
+
+def test_of_settings_that_all_miss_the_recall_the_one_that_finds_most_is_reported() -> None:
+    few = [{"recall@10": 0.5, "p50_ms": 1.0}, {"recall@10": 0.9, "p50_ms": 3.0}]
+    assert reportable(few) == few[1]
+    assert reportable([*few, {"recall@10": 0.98, "p50_ms": 9.0}, {"recall@10": 0.97, "p50_ms": 8.0}])["p50_ms"] == 8.0
 
 
 def test_a_build_that_was_cut_short_is_begun_again(folder: Path, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from denslice.corpus import read_docs, read_queries
 from denslice.encoders.model import BiEncoder
 from denslice.encoders.model_config import ModelConfig
 from denslice.encoders.models import fingerprint
+from denslice.encoders.text import Analyzer
 from denslice.encoders.transformer import TransformerEncoder
 from denslice.errors import InputError
 from denslice.reproduce import encoding, parts
@@ -175,11 +176,13 @@ def test_models_told_badly_are_refused(given: str, problem: str) -> None:
         parsed_models([given])
 
 
-def test_bm25_weighs_as_an_index_of_the_collection_does(data: Path, tmp_path: Path) -> None:
+def test_bm25_weighs_as_an_index_with_the_collections_average_length_does(data: Path, tmp_path: Path) -> None:
     made = encode(read_collection(str(data), "dev"), Model("bm25", "bm25"), tmp_path / "work")
     scores = (made.queries().lexical @ docs_of(made).lexical.T).todense()  # (queries, docs)
-    index = Index.create(tmp_path / "bm25.idx", "bm25", slices=1000, slicing="stride")
-    index.add(read_docs([data]))
+    docs = list(read_docs([data]))
+    options = {"average_length": sum(len(Analyzer().words(doc.contents)) for doc in docs) / len(docs)}
+    index = Index.create(tmp_path / "bm25.idx", "bm25", slices=1000, slicing="stride", options=options)
+    index.add(docs)
     for row, query in enumerate(read_queries(data)):
         found = index.search(query.text, k=10)
         expected = [scores[row, list(tiny.DOCS).index(id)] for id in found.ids]
@@ -248,7 +251,7 @@ def test_vectors_of_another_model_are_never_taken(data: Path, tmp_path: Path, jo
     other = shutil.copytree(joint, tmp_path / "other")
     config = json.loads((other / "denslice.json").read_text())
     (other / "denslice.json").write_text(json.dumps(config | {"lam": 3.0}))
-    assert fingerprint(str(other)) != fingerprint(str(joint))
+    assert fingerprint(other) != fingerprint(joint)
     with pytest.raises(InputError, match=r"was encoded by another model than .*other; remove it, or call the model"):
         encode(collection, Model("joint", str(other)), tmp_path / "work")
 

@@ -23,6 +23,7 @@ CARS = [
     {"id": "bread", "text": "Knead the dough, let it rise, then bake the loaf."},
     {"id": "cell", "text": "Mitochondria make the energy that a cell lives on."},
 ]
+WORDS_OF_A_MODEL = Bm25Config(average_length=100.0)
 ODD = [
     "",
     "   ",
@@ -77,7 +78,7 @@ def test_a_phrase_is_found_and_named_in_the_explanation(tmp_path: Path) -> None:
 
 
 def test_a_phrase_is_as_important_as_its_words() -> None:
-    plain, weighed = Bm25(Bm25Config(b=0.3, phrases=0.3), Growth(Vocabulary())), embedded()
+    plain, weighed = Bm25(Bm25Config(b=0.3, average_length=100.0, phrases=0.3), Growth(Vocabulary())), embedded()
     text = "a tale of heat transfer in pipes"
     before, after = (encoder.encode_docs([text]).lexical for encoder in (plain, weighed))
     assert before.indices.tolist() == after.indices.tolist()
@@ -86,7 +87,7 @@ def test_a_phrase_is_as_important_as_its_words() -> None:
     places = {word: (start, end) for word, start, end in read.spans}
     first, last = places["heat"][0], places["transfer"][1]
     pair = [at for at, (start, end) in enumerate(read.offsets) if first <= start < end <= last]
-    named = {name: id for id, name in plain.encode_queries([text]).names.items()}
+    named = {name: id for id, names in plain.phrases(text).items() for name in names}
     assert importance[plain.token(named["heat transfer"])] == pytest.approx(read.importance[pair, 0].mean(), rel=1e-4)
 
 
@@ -122,7 +123,7 @@ def test_odd_texts_are_encoded_as_documents_and_as_queries(tmp_path: Path) -> No
 
 def test_words_the_model_does_not_reach_keep_bm25s_weight() -> None:
     text = "filler " * 300 + "needle"
-    encoder, plain = embedded(), Bm25(Bm25Config(b=0.3, phrases=0.3), Growth(Vocabulary()))
+    encoder, plain = embedded(), Bm25(Bm25Config(b=0.3, average_length=100.0, phrases=0.3), Growth(Vocabulary()))
     weights, bm25 = encoder.encode_docs([text]).lexical, plain.encode_docs([text]).lexical
     names = [encoder.token(id) for id in weights.indices]
     assert weights.data[names.index("needl")] == bm25.data[names.index("needl")]
@@ -212,13 +213,13 @@ def exported(folder: Path, name: str, texts: list[str] | None = None) -> Mini:
     to = folder / f"{name}-onnx{len(texts or [])}"
     if not to.exists():
         export_onnx(folder / name, to, texts)
-    return Mini(Model(to), Bm25Config(), Growth(Vocabulary()))
+    return Mini(Model(to), WORDS_OF_A_MODEL, Growth(Vocabulary()))
 
 
 def test_an_untrained_model_is_exactly_bm25_and_its_backbones_vector(trained: Path) -> None:
     from small_models import TEXTS
 
-    plain = Bm25(Bm25Config(), Growth(Vocabulary())).encode_docs(TEXTS)
+    plain = Bm25(WORDS_OF_A_MODEL, Growth(Vocabulary())).encode_docs(TEXTS)
     found = exported(trained, "untrained").encode_docs(TEXTS)
     np.testing.assert_allclose(found.lexical.toarray(), plain.lexical.toarray(), rtol=1e-6)
     assert found.lengths.tolist() == plain.lengths.tolist()
@@ -319,3 +320,9 @@ def test_a_folder_without_its_tokenizer_is_told(trained: Path, tmp_path: Path) -
     (tmp_path / "onnx" / "tokenizer.json").unlink()
     with pytest.raises(InputError, match=r"has no tokenizer\.json"):
         Index.create(tmp_path / "my.idx", str(tmp_path / "onnx"))
+
+
+def test_mini_takes_its_average_length_from_the_model_and_an_option_goes_before_it(tmp_path: Path) -> None:
+    assert mini.mini_options("mini", {})["average_length"] == 100.0
+    index = Index.create(tmp_path / "my.idx", options={"average_length": 7})
+    assert index.info()["encoder_options"]["average_length"] == 7

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 import re
 import subprocess
@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from denslice.cluster.plan import Need, kept_weights, lines, plan, rates
+from denslice.cluster.plan import Need, kept_weights, lines, origin, plan, rates
 from denslice.errors import InputError
+from denslice.store.manifest import FORMAT
 
 ROOT = Path(__file__).parents[1]
 
@@ -28,6 +29,31 @@ def test_every_rate_is_what_the_line_it_names_says() -> None:
     made = _module("rates").rates({name: int(number) for name, number in numbers.items()})
     assert made == rates()
     assert len(numbers) >= 4
+
+
+def test_rates_come_from_the_newest_lines_that_measure_them() -> None:
+    assert _module("rates").rates() == rates()
+
+
+def test_every_rate_tells_when_it_was_measured_and_with_which_index_format() -> None:
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\d", rate["date"]) and rate["commit"] for rate in rates().values())
+    without_index = {name for name, rate in rates().items() if rate["index_format"] is None}
+    assert without_index == {"ray_ms", "ray_ms_a_shard", "mini_passages_a_core", "gpu_passages"}
+
+
+def test_a_rate_of_an_older_index_format_is_said_to_be_older() -> None:
+    rate = {"source": "it.jsonl:3", "date": "2026-01-02", "index_format": 2}
+    assert origin(rate, 2) == "it.jsonl:3, 2026-01-02, index format 2"
+    assert origin(rate, 3) == "it.jsonl:3, 2026-01-02, index format 2, older than this version's 3"
+    assert origin(rate | {"index_format": None}, 3) == "it.jsonl:3, 2026-01-02"
+
+
+def test_a_plan_names_every_rate_of_an_older_index_format() -> None:
+    older = [name for name, rate in rates().items() if (rate["index_format"] or FORMAT) < FORMAT]
+    made = plan(Need(docs=1e6))
+    assert made.to_json()["outdated_rates"] == older
+    assert sum("older than this version's" in line for line in lines(made)) == len(older)
+    assert any("measure them again" in line for line in lines(made)) == bool(older)
 
 
 def test_a_slicing_keeps_one_weight_for_each_slice_that_is_not_empty() -> None:
@@ -96,12 +122,7 @@ def _module(name: str) -> ModuleType:
     """A script of benchmarks/."""
     sys.path.insert(0, str(ROOT / "benchmarks"))
     try:
-        found = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
-        assert found is not None
-        assert found.loader is not None
-        module = importlib.util.module_from_spec(found)
-        found.loader.exec_module(module)
-        return module
+        return importlib.import_module(name)
     finally:
         sys.path.pop(0)
 

@@ -23,6 +23,7 @@ LEAD = 30  # characters a snippet shows before its first match
 PLAIN_SNIPPET = 160
 BAR = 20  # characters of the longest bar
 LOST = "lost by the slicing"
+COLLISION = " (hash collision)"  # after a phrase that only shares its token with the query's
 DENSE = "by meaning"  # the dense part of a score
 MATCH, NAME, DIM = "bold magenta", "bold cyan", "dim"
 
@@ -97,9 +98,9 @@ def write_hits(hits: Sequence[Hit], explained: Sequence[Explanation], words: Wor
             if why.dense:
                 write_line(f"\t{DENSE}\t{why.dense:.2f}")
             for term in why.terms:
-                write_line(f"\t{_flat(term.token)}\t{_product(term)}")
+                write_line(f"\t{_label(term)}\t{_product(term)}")
             for term in why.lost:
-                write_line(f"\t{_flat(term.token)}\t{_product(term)}\t{LOST}")
+                write_line(f"\t{_label(term)}\t{_product(term)}\t{LOST}")
 
 
 def write_json(value: Mapping[str, Any]) -> None:
@@ -158,7 +159,7 @@ def _shares(why: Explanation) -> list[float]:
 
 def _bars(why: Explanation, longest: float) -> list[Text]:
     """A line for the dense part and one for each term: token, a bar as long as its share, the product it comes from."""
-    width = max((len(_flat(term.token)) for term in (*why.terms, *why.lost)), default=0)
+    width = max((len(_label(term)) for term in (*why.terms, *why.lost)), default=0)
     width = max(width, len(DENSE)) if why.dense else width
     lines = []
     if why.dense:
@@ -166,10 +167,14 @@ def _bars(why: Explanation, longest: float) -> list[Text]:
         lines.append(Text.assemble(f"{DENSE:<{width}}  ", (f"{bar:<{BAR}}", "magenta"), f"  {why.dense:.2f}"))
     for term in why.terms:
         bar = "█" * max(1, round(BAR * term.contribution / longest))
-        lines.append(Text.assemble(f"{_flat(term.token):<{width}}  ", (f"{bar:<{BAR}}", "cyan"), f"  {_product(term)}"))
+        lines.append(Text.assemble(f"{_label(term):<{width}}  ", (f"{bar:<{BAR}}", "cyan"), f"  {_product(term)}"))
     for term in why.lost:
-        lines.append(Text(f"{_flat(term.token):<{width}}  {LOST:<{BAR}}  {_product(term)}", DIM))
+        lines.append(Text(f"{_label(term):<{width}}  {LOST:<{BAR}}  {_product(term)}", DIM))
     return lines
+
+
+def _label(term: Term) -> str:
+    return _flat(term.token) + (COLLISION if term.collision else "")
 
 
 def _product(term: Term) -> str:

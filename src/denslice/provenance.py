@@ -1,4 +1,4 @@
-"""Where a figure comes from: commit, date, hardware, versions. Every result is written with these beside it."""
+"""Where a figure comes from: commit, date, index format, hardware, versions. Every result is written with these."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from denslice.store.manifest import FORMAT
+
 ROOT = Path(__file__).parents[2]  # of a checkout
 
 
 def provenance(packages: Sequence[str], code: Sequence[str] = ("src",)) -> dict[str, Any]:
-    """Commit, date, hardware and the packages' versions; `code` are the paths whose changes make a commit dirty."""
+    """Commit, date, index format, hardware and versions; `code` are the paths whose changes make a commit dirty."""
     return {
         "commit": commit(code),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "index_format": FORMAT,
         "hardware": hardware(),
         "versions": {"python": platform.python_version()} | {package: _version(package) for package in packages},
     }

@@ -148,12 +148,17 @@ class Ranking(Sequence[Hit]):
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One token's share of a score: contribution = query_weight · doc_weight."""
+    """One token's share of a score: contribution = query_weight · doc_weight.
+
+    `token` names what the document's own text holds. Phrases share tokens by a hash: where `collision` is true, the
+    query and the document do not have one and the same phrase there, and some or all of the share comes from chance.
+    """
 
     token: str
     query_weight: float
     doc_weight: float
     contribution: float
+    collision: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
+Phrases = Mapping[int, tuple[str, ...]]  # by token id, the phrases of a text that are known by it
 
 
 class Weights(NamedTuple):
@@ -34,14 +35,14 @@ class Weights(NamedTuple):
 class Encoded:
     """A batch of encoded texts: lexical weights (n, vocabulary), and a dense vector each where there is one.
 
-    `lengths` are the texts' lengths in tokens, for encoders that normalise by it. `names` are what tokens stand for in
-    these texts, where their ids do not tell.
+    `lengths` are the texts' lengths in tokens, for encoders that normalise by it. `phrases` are what the texts hold of
+    the tokens that phrases share.
     """
 
     weights: sp.csr_array | Weights
     dense: Floats | None = None  # (n, dimensions) float32
     lengths: Ints | None = None  # (n,)
-    names: Mapping[int, str] = field(default_factory=dict)
+    phrases: Phrases = field(default_factory=dict)
 
     @property
     def lexical(self) -> sp.csr_array:

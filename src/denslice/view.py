@@ -19,14 +19,15 @@ from denslice.encoders.bm25 import idf
 from denslice.errors import InputError
 from denslice.records import Doc, Explanation, Query, Ranking
 from denslice.search import retrieve
-from denslice.search.explain import explain
+from denslice.search.explain import Naming, explain
 from denslice.search.filter import parse, passing
 from denslice.search.gpu.search import Cards, Progress
 from denslice.search.parts import Parts
 from denslice.search.retrieve import NO_MASK, Found, Mask, QueryVectors, Settings
 from denslice.stages import stage
+from denslice.store.segment import Segment
 from denslice.store.snapshot import Snapshot
-from denslice.vectors import Encoded, Floats, Ints, Weights, csr, dense_rows, lexical_csr, no_weights
+from denslice.vectors import Encoded, Floats, Ints, Phrases, Weights, csr, dense_rows, lexical_csr, no_weights
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -109,14 +110,20 @@ class View:
     def explained(self, encoded: Encoded, settings: Settings) -> tuple[QueryVectors, QueryVectors]:
         """One encoded query as it is asked, and as it was before any slicing."""
         asked, whole = (self.query_vectors(encoded, settings, sliced)[0] for sliced in (True, False))
-        return asked, replace(whole, names=encoded.names)
+        return asked, replace(whole, phrases=encoded.phrases)
 
     def explain_vectors(self, query: QueryVectors, whole: QueryVectors, id: str) -> Explanation:
-        """Why a document scores what it does for a query; `whole` is the query before any slicing, with its names."""
+        """Why a document scores what it does for a query; `whole` is the query before any slicing, with its phrases."""
         place = self.snapshot.find(id)
         if place is None:
             raise InputError(f"no document {id!r} in {self.snapshot.folder}")
-        return explain(*place, query, whole, lambda key: whole.names.get(key) or self.encoder.token(key))
+        return explain(
+            *place, query, whole, Naming(self.encoder.token, whole.phrases, self._held(*place, whole.phrases))
+        )
+
+    def _held(self, segment: Segment, row: int, asked: Phrases) -> Phrases:
+        """The phrases of a document, where any were asked for."""
+        return self.encoder.phrases(segment.documents.fetch([row])[row].contents) if asked else {}
 
     def docs(self) -> Iterator[Doc]:
         """Every document that can be found."""

@@ -1,19 +1,21 @@
 """What a collection will take: disk, memory, machines or GPUs, latency and throughput, from measured rates.
 
-Every figure comes with its arithmetic. The rates, and where each was measured, are in rates.json.
+Every figure comes with its arithmetic. The rates, and where and when each was measured, are in rates.json; one that was
+measured with an older index format says so.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
 from denslice.errors import InputError
+from denslice.store.manifest import FORMAT
 
 KEPT_BYTES, LOST_BYTES, POSTING_BYTES = 7, 4, 3  # of a weight: posting and row; lost row; posting alone
 WIDE_KEYS = 1 << 16  # from so many tokens on a key takes two bytes more
@@ -92,15 +94,31 @@ class Plan:
             "disk_bytes": self.disk,
             **{name: {k: v for k, v in vars(one).items() if k != "steps"} for name, one in fleets.items()},
             "arithmetic": [step._asdict() for step in (*self.steps, *self.cpu.steps, *self.gpu.steps)],
+            "index_format": FORMAT,
             "rates": rates(),
+            "outdated_rates": [name for name, rate in rates().items() if is_outdated(rate, FORMAT)],
         }
 
 
 @cache
 def rates() -> dict[str, Any]:
-    """The measured rates, each with where it was measured."""
+    """The measured rates, each with where and when it was measured, and the index format that was read, if any."""
     told: dict[str, Any] = json.loads((files("denslice.cluster") / "rates.json").read_text(encoding="utf-8"))
     return told
+
+
+def is_outdated(rate: Mapping[str, Any], index_format: int) -> bool:
+    """Whether a rate was measured with an older index format than this one."""
+    return rate["index_format"] is not None and rate["index_format"] < index_format
+
+
+def origin(rate: Mapping[str, Any], index_format: int) -> str:
+    """Where and when a rate was measured, and what to think of it where the index format has changed since."""
+    told = f"{rate['source']}, {rate['date']}"
+    if rate["index_format"] is None:
+        return told
+    told = f"{told}, index format {rate['index_format']}"
+    return f"{told}, older than this version's {index_format}" if is_outdated(rate, index_format) else told
 
 
 def plan(need: Need) -> Plan:
@@ -124,7 +142,9 @@ def lines(plan: Plan) -> Iterator[str]:
             yield f"  {step.name:<22} {step.value:>14}  = {step.arithmetic}"
     yield "rates"
     for name, rate in rates().items():
-        yield f"  {name:<22} {rate['value']:>14g}  {rate['unit']}, from {rate['source']}"
+        yield f"  {name:<22} {rate['value']:>14g}  {rate['unit']}, from {origin(rate, FORMAT)}"
+    if any(is_outdated(rate, FORMAT) for rate in rates().values()):
+        yield "Rates of an older index format may be too high or too low; measure them again with benchmarks/."
 
 
 def _disk(need: Need, kept: float) -> tuple[float, list[Step]]:

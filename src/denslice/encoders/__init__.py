@@ -10,7 +10,7 @@ from denslice.encoders.mini import NAME, is_exported, load_mini, mini_options
 from denslice.encoders.models import load_model, model_options
 from denslice.encoders.vectors import Vectors, VectorsConfig
 from denslice.store.vocabulary import Words
-from denslice.vectors import Encoded
+from denslice.vectors import Encoded, Phrases
 
 
 class Encoder(Protocol):
@@ -31,6 +31,10 @@ class Encoder(Protocol):
 
     def token(self, id: int) -> str:
         """The token with this id, for people to read."""
+        ...
+
+    def phrases(self, text: str) -> Phrases:
+        """The phrases of a text by the token they are known by, which others may share; none where tokens are words."""
         ...
 
 

@@ -14,7 +14,8 @@ from safetensors import SafetensorError
 from torch import nn
 from transformers.utils import logging as transformers_logging
 
-from denslice.encoders.model_folder import check_tokenizer_files, local_folder
+from denslice.encoders.hub import local_folder
+from denslice.encoders.model_folder import check_tokenizer_files
 from denslice.encoders.sentence_transformers_folder import body_folder, lowers_case
 from denslice.errors import InputError
 

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from denslice.encoders.text import Analyzer, Remembered
 from denslice.errors import InputError
 from denslice.store.vocabulary import ABSENT, Growth, Words
-from denslice.vectors import Encoded, Floats, Ints, Weights, csr
+from denslice.vectors import Encoded, Floats, Ints, Phrases, Weights, csr
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -31,7 +31,7 @@ TokenIds = npt.NDArray[np.int32]
 Hash = TypeVar("Hash", int, npt.NDArray[np.uint64])
 BUCKETS = 1 << 16  # that phrases share
 STOP_HASH = 1 << 32  # no word has it
-AVERAGE_LENGTH = 60.0  # chosen on dev and train splits by benchmarks/average_length.py
+AVERAGE_LENGTH = 40.0  # the best of nine dev and train splits; benchmarks/average_length.py
 UNSEEN = -3  # stands for a bucket nobody asked for yet
 STOP = -2  # stands for a stop word among token ids; ABSENT is a word the vocabulary has not
 
@@ -134,21 +134,35 @@ class Bm25:
 
     def encode_queries(self, texts: Sequence[str]) -> Encoded:
         """How often each word of the vocabulary occurs in each query; other words are dropped, and never grow it."""
-        names: dict[int, str] = {}
-        counted = [self._counted(text, names) for text in texts]
+        phrases: dict[int, tuple[str, ...]] = {}
+        counted = [self._counted(text, phrases) for text in texts]
         starts = np.fromiter(accumulate(map(len, counted), initial=0), np.int32, len(texts) + 1)
         columns = np.fromiter((id for row in counted for id, _ in row), np.int32, starts[-1])
         counts = np.fromiter((count for row in counted for _, count in row), np.float32, starts[-1])
-        return Encoded(Weights(counts, columns, starts, (len(texts), len(self.words))), names=names)
+        return Encoded(Weights(counts, columns, starts, (len(texts), len(self.words))), phrases=phrases)
 
-    def _counted(self, text: str, names: dict[int, str]) -> list[tuple[int, int]]:
-        """The known words and phrases of a text in order, and how often each occurs; `names` learns its phrases."""
+    def phrases(self, text: str) -> Phrases:
+        """The phrases of a text, as stems, by the token of the bucket they are in, in the order they come."""
+        found: dict[int, tuple[str, ...]] = {}
+        if self.config.phrases:
+            self._paired(self.analyzer.words(text), found)
+        return found
+
+    def _paired(self, words: Sequence[str], phrases: dict[int, tuple[str, ...]]) -> list[int]:
+        """The token id of every two words side by side; `phrases` learns what they are."""
+        pairs = [" ".join(pair) for pair in pairwise(words)]
+        ids = [self.words.find(_name(_bucket(*map(_hash, pair)))) for pair in pairwise(words)]
+        for id, phrase in zip(ids, pairs, strict=True):
+            if id != ABSENT and phrase not in phrases.get(id, ()):
+                phrases[id] = (*phrases.get(id, ()), phrase)
+        return ids
+
+    def _counted(self, text: str, phrases: dict[int, tuple[str, ...]]) -> list[tuple[int, int]]:
+        """The known words and phrases of a text in order, and how often each occurs; `phrases` learns the latter."""
         words = self.analyzer.words(text)
         counts = Counter(map(self.words.find, words))
         if self.config.phrases:
-            found = [self.words.find(_name(_bucket(*map(_hash, pair)))) for pair in pairwise(words)]
-            counts.update(found)
-            names |= {id: " ".join(pair) for pair, id in zip(pairwise(words), found, strict=True) if id != ABSENT}
+            counts.update(self._paired(words, phrases))
         return sorted(pair for pair in counts.items() if pair[0] > ABSENT)
 
     def _doc_phrases(self, words: Sequence[str]) -> list[int]:

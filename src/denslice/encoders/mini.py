@@ -24,7 +24,7 @@ from denslice.encoders.text import well_formed
 from denslice.encoders.word_pieces import DOCS, QUERIES, Standing, occurrences, pooled, standing
 from denslice.errors import InputError
 from denslice.store.vocabulary import Words
-from denslice.vectors import Encoded, Floats, Weights
+from denslice.vectors import Encoded, Floats, Phrases, Weights
 
 NAME = "mini"
 MODEL, TOKENIZER = "model.onnx", "tokenizer.json"
@@ -69,6 +69,10 @@ class Mini:
     def token(self, id: int) -> str:
         """The word (stem) that has this token id."""
         return self._bm25.token(id)
+
+    def phrases(self, text: str) -> Phrases:
+        """The phrases of a text, as BM25 has them."""
+        return self._bm25.phrases(text)
 
     def _weighed(
         self, plain: Encoded, texts: Sequence[str], side: int, tokens: Callable[[Sequence[str]], Iterator[Token]]
@@ -126,7 +130,8 @@ def mini_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     folder = _folder(name)
     fingerprint = _fingerprint(folder)
     config = _config(folder)
-    settings = Bm25Config.from_json({"b": config.b, "phrases": config.phrases, **options}).to_json()
+    words = {"b": config.b, "average_length": config.average_length, "phrases": config.phrases}
+    settings = Bm25Config.from_json(words | dict(options)).to_json()
     place = {} if name == NAME else {"model": str(folder.resolve())}
     return {**settings, **place, "fingerprint": fingerprint}
 

@@ -25,7 +25,8 @@ except ModuleNotFoundError as error:
 
 from denslice.encoders import model_folder
 from denslice.encoders.backbone import check_fit, load_backbone, load_tokenizer, mlm_parts, positions, quiet
-from denslice.encoders.model_folder import HEADS, MODULES, ModelFolder, local_folder
+from denslice.encoders.hub import local_folder
+from denslice.encoders.model_folder import HEADS, MODULES, ModelFolder
 from denslice.encoders.sentence_transformers_folder import (
     read_sentence_transformers,
     write_sentence_transformers,

@@ -24,8 +24,8 @@ class ModelConfig:
     word times an importance that the model gives it, 1 before training.
     `dimensions` is the width of the dense vector: None is the backbone's own, a number a linear projection to it.
     `head_width` makes a token's head Linear–GELU–Linear of that width instead of one Linear. `lam` weighs the dense
-    score (paper eq. 9). `b` and `phrases` are BM25's, for `words`: training has no phrases, indexes do. Lengths are in
-    tokens, special ones included; the prompts are put before every text.
+    score (paper eq. 9). `b`, `average_length` and `phrases` are BM25's, for `words`: training has no phrases, indexes
+    do. Other lengths are in tokens, special ones included; the prompts are put before every text.
     """
 
     lexical: str = "none"
@@ -34,6 +34,7 @@ class ModelConfig:
     normalise: bool = False
     lam: float = 1.0
     b: float = 0.4
+    average_length: float = 100.0  # mini does as well with it as with each collection's own
     phrases: float = 0.0
     max_length: int = 256
     query_length: int = 64
@@ -80,7 +81,7 @@ class ModelConfig:
             raise InputError(f"normalise is {self.normalise!r}, expected true or false")
         if not _is_number(self.lam) or self.lam < 0:
             raise InputError(f"lam is {self.lam!r}, expected a number of 0 or more")
-        Bm25Config(b=self.b, phrases=self.phrases)
+        Bm25Config(b=self.b, average_length=self.average_length, phrases=self.phrases)
 
 
 def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:

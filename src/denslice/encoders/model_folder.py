@@ -20,8 +20,6 @@ HEADS = "heads.safetensors"
 MODULES = "modules.json"
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
-DOWNLOADED = ["*.json", "*.txt", "*.md", "*.model", "*.safetensors"]
-NOT_DOWNLOADED = ["onnx/*", "openvino/*", "*checkpoint*"]
 TOKEN_HEAD = {"tok_proj.weight": "token_head.weight", "tok_proj.bias": "token_head.bias"}
 
 
@@ -32,19 +30,6 @@ class ModelFolder:
     body: Path  # the folder of the backbone and the tokenizer
     config: ModelConfig | None = None
     heads: Mapping[str, Tensor] = field(default_factory=dict)
-
-
-def local_folder(path_or_hub_id: str | Path) -> Path:
-    """The folder itself, or where the hub's model of that name lies on this machine, downloaded if need be."""
-    folder = Path(path_or_hub_id).expanduser()
-    if folder.is_dir():
-        return folder
-    name = str(path_or_hub_id)
-    if folder.exists():
-        raise InputError(f"{name} is a file; a model is a folder")
-    if folder.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1:
-        raise InputError(f"no model folder {name}")
-    return _from_hub(name)
 
 
 def read_own(folder: Path) -> ModelFolder:
@@ -94,34 +79,6 @@ def load_weights(path: Path) -> dict[str, Tensor]:
         return weights
     except (SafetensorError, RuntimeError, ValueError, EOFError, OSError) as error:
         raise InputError(f"cannot read the weights in {path}: {error}") from None
-
-
-def _from_hub(name: str) -> Path:
-    from huggingface_hub import is_offline_mode
-    from huggingface_hub.errors import HFValidationError
-
-    try:
-        return _downloaded(name)
-    except HFValidationError:
-        raise InputError(f"no model folder {name}, and the Hugging Face hub can have no such name") from None
-    except OSError as error:
-        if is_offline_mode():
-            raise InputError(
-                f"no model folder {name}; as a name on the Hugging Face hub it is not in this machine's cache, and "
-                "HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE forbids downloading it"
-            ) from None
-        reason = str(error).strip().partition("\n")[0]
-        raise InputError(f"no model folder {name}, and the Hugging Face hub did not give it: {reason}") from None
-
-
-def _downloaded(name: str) -> Path:
-    """The model's files in the hub's cache; PyTorch's own weight format only where there is no other."""
-    from huggingface_hub import snapshot_download
-
-    folder = Path(snapshot_download(name, allow_patterns=DOWNLOADED, ignore_patterns=NOT_DOWNLOADED))
-    if not any(folder.rglob("*.safetensors")):
-        snapshot_download(name, allow_patterns=["*pytorch_model*"], ignore_patterns=NOT_DOWNLOADED)
-    return folder
 
 
 def _check_one_of(folder: Path, names: tuple[str, ...], what: str) -> None:

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from denslice.encoders.model import BiEncoder
 from denslice.encoders.text import well_formed
 from denslice.errors import InputError
-from denslice.vectors import Encoded, Floats, stacked
+from denslice.vectors import Encoded, Floats, Phrases, stacked
 
 import torch  # isort: skip  # after the model's module, which says how to install it
 
@@ -62,10 +62,15 @@ class TransformerEncoder:
 
     @classmethod
     def load(
-        cls, path_or_hub_id: str | Path, device: str | None = None, batch: int = BATCH, progress: Progress | None = None
+        cls,
+        path_or_hub_id: str | Path,
+        device: str | None = None,
+        batch: int = BATCH,
+        progress: Progress | None = None,
+        name: str | None = None,
     ) -> TransformerEncoder:
-        """The encoder in a model folder or on the hub; its licence is logged when it is first loaded."""
-        encoder = cls(BiEncoder.load(path_or_hub_id), str(path_or_hub_id), device, batch, progress)
+        """The encoder in a model folder or on the hub, called `name`; its licence is logged when it is first loaded."""
+        encoder = cls(BiEncoder.load(path_or_hub_id), name or str(path_or_hub_id), device, batch, progress)
         _log_once(licence_notice(encoder))
         return encoder
 
@@ -86,6 +91,10 @@ class TransformerEncoder:
         """The word piece with this id."""
         piece = self.model.tokenizer.convert_ids_to_tokens(id)
         return str(piece) if piece is not None else f"[{id}]"
+
+    def phrases(self, text: str) -> Phrases:
+        """None: a token is a word piece."""
+        return {}
 
     def _encode(self, texts: Sequence[str], limit: int, prompt: str) -> Encoded:
         ids = self._token_ids([prompt, *(prompt + self._clipped(well_formed(text), limit) for text in texts)], limit)

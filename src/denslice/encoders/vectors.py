@@ -11,7 +11,7 @@ import numpy as np
 
 from denslice.errors import InputError
 from denslice.store.vocabulary import ABSENT, Growth, Words
-from denslice.vectors import Encoded, csr
+from denslice.vectors import Encoded, Phrases, csr
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,10 @@ class Vectors:
     def token(self, id: int) -> str:
         """The token with this id: its word, or its column number."""
         return str(id) if self.config.vocab else self.words.word(id)
+
+    def phrases(self, text: str) -> Phrases:
+        """None: no token is shared."""
+        return {}
 
     def _rows(self, vectors: Sequence[Mapping[str, float]], column: Any) -> Encoded:
         rows, columns, weights = [], [], []

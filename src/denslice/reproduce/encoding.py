@@ -123,7 +123,10 @@ def encode(
     facts = _known(model, docs, queries)
     if facts is None or docs.missing() or queries.missing():
         encoder = _load(model, collection, device, batch)
-        facts = _facts(model, encoder)
+        loaded = _facts(model, encoder)
+        if facts not in (None, loaded):  # of a hub id this is known only once it is loaded
+            raise _another(docs.folder, model)
+        facts = loaded
         _encode_missing(queries, facts, encoder.encode_queries, None)
         _encode_missing(docs, facts, encoder.encode_docs, progress)
     return Encodings(model.name, facts, docs.folder, queries.folder)
@@ -156,17 +159,22 @@ def _known(model: Model, *several: _Texts) -> Facts | None:
         if found is None:
             continue
         if here not in (None, found.fingerprint) or (known and known != found):
-            told = f"was encoded by another model than {model.place}"
-            raise InputError(f"{texts.folder}: {told}; remove it, or call the model by another name")
+            raise _another(texts.folder, model)
         known = found
     return known
+
+
+def _another(folder: Path, model: Model) -> InputError:
+    told = f"was encoded by another model than {model.place}"
+    return InputError(f"{folder}: {told}; remove it, or call the model by another name")
 
 
 def _fingerprint(model: Model) -> str | None:
     """What tells the model from others; None where it is not on this machine, or only by its hub id."""
     if model.place == BM25:
-        return sha256(json.dumps(Bm25Config().to_json(), sort_keys=True).encode()).hexdigest()
-    return fingerprint(model.place)
+        measured = Bm25Config().to_json() | {"average_length": None}  # which the collection gives
+        return sha256(json.dumps(measured, sort_keys=True).encode()).hexdigest()
+    return fingerprint(Path(model.place)) if Path(model.place).is_dir() else None
 
 
 def _read_about(path: Path) -> Facts | None:
@@ -194,10 +202,10 @@ def _load(
 def _facts(model: Model, encoder: WholeBm25 | TransformerEncoder) -> Facts:
     if isinstance(encoder, WholeBm25):
         return Facts(_fingerprint(model) or "", BM25, "none", encoder.vocab, 0, None, 1.0)
-    from denslice.encoders.model_folder import local_folder
+    from denslice.encoders.hub import local_folder
 
     config = encoder.model.config
-    digest = fingerprint(str(local_folder(model.place))) or ""
+    digest = fingerprint(local_folder(model.place))
     skip, dimensions = tokens_to_skip(encoder.vocab), encoder.model.dimensions or None
     return Facts(digest, config.lexical, config.dense, encoder.vocab, skip, dimensions, config.lam)
 

@@ -7,7 +7,7 @@ rescored. A larger θ leaves light weights out of stage one, and the best `candi
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
@@ -19,7 +19,7 @@ import numpy.typing as npt
 from denslice.errors import InputError
 from denslice.search.parts import Parts
 from denslice.store.segment import Segment
-from denslice.vectors import Floats, Ints
+from denslice.vectors import Floats, Ints, Phrases
 
 STRONGEST = 8  # weights stage one uses at least, however large θ
 MOST_WORDS = 1_024  # of a query that sums in 16 bits are fine enough for
@@ -40,13 +40,13 @@ _thread = threading.local()
 class QueryVectors:
     """A query's keys (rising), their weights (above 0), and its dense vector times λ, where it has one.
 
-    `names` are what keys stand for in this query, where the vocabulary does not tell; to explain it with.
+    `phrases` are the query's own, by key; to explain it with.
     """
 
     keys: Ints
     weights: Floats
     dense: Floats | None = None
-    names: Mapping[int, str] = field(default_factory=dict)
+    phrases: Phrases = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

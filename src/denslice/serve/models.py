@@ -76,6 +76,9 @@ class TermShare(BaseModel):
     query_weight: float
     doc_weight: float
     contribution: float
+    collision: bool = Field(
+        False, description="Query and document have different phrases there, which share a token by their hash."
+    )
 
 
 class Match(BaseModel):

@@ -24,7 +24,7 @@ class WordReader:
         self._tokenizer = tokenizer
         self._config = config
         self._words = Growth(Vocabulary())
-        self._bm25 = Bm25Config(b=config.b)
+        self._bm25 = Bm25Config(b=config.b, average_length=config.average_length)
         self._analyzer = self._bm25.analyzer()
 
     def docs(self, texts: Sequence[str]) -> Tokens:

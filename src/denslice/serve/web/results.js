@@ -39,14 +39,16 @@ function parts(hit) {
   const named = new Map();
   for (const match of why.matches)
     if (!named.has(match.token)) named.set(match.token, [...hit[match.field]].slice(match.start, match.end).join(""));
-  const words = why.terms.map((term) => ({ colour: `word ${term.token}`, name: shown(named.get(term.token), term.token),
+  const words = why.terms.map((term) => ({ colour: `word ${term.token}`, name: label(term, named),
     share: term.contribution, product: `${number(term.query_weight)} × ${number(term.doc_weight)}`, stem: term.token }));
   const meaning = why.dense === 0 ? [] : [{ colour: MEANING, name: MEANING, share: why.dense, product: "" }];
   return [...meaning, ...words];
 }
 
-function shown(word, token) {
-  return word ? word.toLowerCase() : token;
+// A term's name as the text has it. A phrase that only shares its token with the query's says so.
+function label(term, named = new Map()) {
+  const word = named.get(term.token);
+  return (word ? word.toLowerCase() : term.token) + (term.collision ? " (hash collision)" : "");
 }
 
 function drawHit(hit, rank, colours, best, addFilter, textOf) {
@@ -97,7 +99,7 @@ function drawWhy(hit, all, colours, rank) {
       element("td", { class: part.share < 0 ? "bar minus" : "bar", "aria-hidden": "true" }, bar),
       element("td", { class: "product" }, part.product), element("td", { class: "share" }, number(part.share)));
   });
-  const lost = why.lost.map((term) => element("tr", { class: "lost" }, element("th", { scope: "row" }, term.token),
+  const lost = why.lost.map((term) => element("tr", { class: "lost" }, element("th", { scope: "row" }, label(term)),
     element("td", { class: "bar" }, "dropped by the slicing"),
     element("td", { class: "product" }, `${number(term.query_weight)} × ${number(term.doc_weight)}`),
     element("td", { class: "share" }, "0")));
