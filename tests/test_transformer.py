@@ -227,7 +227,7 @@ def test_weights_that_are_not_numbers_are_an_error() -> None:
 
 
 def test_wrong_settings_are_told() -> None:
-    with pytest.raises(InputError, match="batch is 0"):
+    with pytest.raises(InputError, match="batch must be a whole number of at least 1, not 0"):
         make_encoder(batch=0)
     if not torch.cuda.is_available():
         with pytest.raises(InputError, match="device is cuda, and torch finds no GPU"):

@@ -6,7 +6,6 @@ a token as words are, in one of BUCKETS that its hash names, so that a vocabular
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -19,6 +18,7 @@ import numpy.typing as npt
 
 from denslice.encoders.text import Analyzer, Remembered
 from denslice.errors import InputError
+from denslice.scalars import number
 from denslice.store.vocabulary import ABSENT, Growth, Words
 from denslice.vectors import Encoded, Floats, Ints, Weights, csr
 
@@ -57,13 +57,14 @@ class Bm25Config:
 
     def __post_init__(self) -> None:
         self.analyzer()
-        if not (_is_number(self.k1) and self.k1 >= 0):
-            raise InputError(f"k1 is {self.k1!r}, expected a number of 0 or more")
-        if not (_is_number(self.b) and 0 <= self.b <= 1):
-            raise InputError(f"b is {self.b!r}, expected a number from 0 to 1")
-        if not (_is_number(self.phrases) and self.phrases >= 0):
-            raise InputError(f"phrases is {self.phrases!r}, expected a number of 0 or more")
-        _check_length(self.average_length)
+        numbers = {
+            "k1": number("k1", self.k1, 0),
+            "b": number("b", self.b, 0, 1),
+            "phrases": number("phrases", self.phrases, 0),
+            "average_length": _checked_length(self.average_length),
+        }
+        for name, value in numbers.items():  # numpy's numbers as Python's own, which JSON can hold
+            object.__setattr__(self, name, value)
 
     def analyzer(self) -> Analyzer:
         """The analyzer these settings describe."""
@@ -100,7 +101,7 @@ class Bm25:
     uses_idf = True  # whoever searches multiplies the query's weights by `idf`
 
     def __init__(self, config: Bm25Config, words: Words, average_length: float | None = None) -> None:
-        _check_length(average_length)
+        average_length = _checked_length(average_length)
         self.config = config
         self.words = words
         self.average_length = average_length if config.average_length is None else config.average_length
@@ -240,10 +241,5 @@ def _flat(ids: list[list[int]]) -> tuple[TokenIds, TokenIds]:
     return flat, np.repeat(np.arange(len(ids), dtype=np.int32), sizes)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _check_length(average: float | None) -> None:
-    if average is not None and not (_is_number(average) and average > 0):
-        raise InputError(f"average_length is {average!r}, expected a number above 0")
+def _checked_length(average: float | None) -> float | None:
+    return None if average is None else number("average_length", average, 0, above=True)

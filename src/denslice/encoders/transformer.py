@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from denslice.encoders.model import BiEncoder
 from denslice.encoders.text import well_formed
 from denslice.errors import InputError
+from denslice.scalars import whole_number
 from denslice.vectors import Encoded, Floats, stacked
 
 import torch  # isort: skip  # after the model's module, which says how to install it
@@ -46,8 +47,6 @@ class TransformerEncoder:
         batch: int = BATCH,
         progress: Progress | None = None,
     ) -> None:
-        if batch < 1:
-            raise InputError(f"batch is {batch}, expected a whole number of at least 1")
         if model.config.lexical == "words":
             raise InputError(
                 f"{name} weighs words, which torch is not needed for: export it first, then use that folder"
@@ -55,7 +54,7 @@ class TransformerEncoder:
         self.device = _device(device)
         self.model = model.eval().to(self.device)
         self.name = name
-        self.batch = batch
+        self.batch = whole_number("batch", batch, 1)
         self.progress = progress
         self.lam = model.config.lam
         self.licence = model.licence
