@@ -15,9 +15,10 @@ from denslice import encoders
 from denslice.build import Build, Progress
 from denslice.errors import DensliceError, InputError
 from denslice.records import Doc, Explanation, Query, Ranking
+from denslice.scalars import whole_number
 from denslice.search.gpu.search import Cards
 from denslice.search.retrieve import Settings
-from denslice.slicing import KINDS, is_whole
+from denslice.slicing import KINDS
 from denslice.store import lock, snapshot
 from denslice.store import manifest as manifests
 from denslice.store.manifest import Manifest, SlicingEntry
@@ -64,9 +65,8 @@ class Index:
             raise InputError(f"unknown slicing {slicing!r}; known: {', '.join(KINDS)}")
         if query not in QUERIES:
             raise InputError(f"query is {query!r}, expected one of {', '.join(QUERIES)}")
-        for name, value, least in (("slices", slices, 1), ("skip", skip or 0, 0), ("seed", seed, 0)):
-            if not is_whole(value) or value < least:
-                raise InputError(f"{name} must be a whole number of at least {least}, not {value!r}")
+        slices, seed = whole_number("slices", slices, 1), whole_number("seed", seed, 0)
+        skip = None if skip is None else whole_number("skip", skip, 0)
         _check_fields(filterable)
         given = dict(options or {}) | ({} if vocab is None else {"vocab": vocab})
         settings = encoders.checked_options(encoder, given)
