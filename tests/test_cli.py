@@ -140,7 +140,7 @@ BAD_LINES = {
     "broken JSON": ('{"id": "a", "text": ', "broken JSON"),
     "no id": ('{"text": "x"}', "no id"),
     "duplicate id": ('{"id": "first", "text": "x"}', "'first' was already used"),
-    "number as id": ('{"id": 7, "text": "x"}', "id 7 is not a string"),
+    "fraction as id": ('{"id": 7.5, "text": "x"}', "id 7.5 is float, expected a string or a whole number"),
     "NaN": ('{"id": "a", "vector": {"x": NaN}}', "NaN"),
     "infinite": ('{"id": "a", "vector": {"x": 1e999}}', "inf"),
     "negative": ('{"id": "a", "vector": {"x": -1}}', "-1"),

@@ -63,11 +63,11 @@ def test_hybrid_search_is_the_sum_of_both_scores_over_every_document(
     vector = data.draw(hnp.arrays(np.float32, DIMENSIONS, elements=EXACT))
     with tempfile.TemporaryDirectory() as folder:
         index = made(Path(folder), weights, dense)
-        found = index.search_vectors(query[None], vector, k=k, lam=lam)
+        found = index.search_vectors(query[None], dense=vector, k=k, lam=lam)
         assert pairs(found) == best(defined(weights, dense, query, vector, lam), k)
         for hit in found:
             assert hit.score == hit.lexical + hit.dense
-            why = index.explain_vectors(query[None], hit.id, vector, lam=lam)
+            why = index.explain_vectors(query[None], hit.id, dense=vector, lam=lam)
             assert (why.lexical, why.dense) == (hit.lexical, hit.dense)
             assert sum(term.contribution for term in why.terms) + why.dense == pytest.approx(hit.score, abs=1e-4)
 
@@ -90,10 +90,10 @@ def test_dense_and_lexical_modes_leave_the_other_side_out_and_deleted_documents_
                 index.merge()
             live = {f"d{n}" for n in range(20)} - {f"d{n}" for n in gone}
             near = defined(np.zeros_like(weights), dense, query, vector, 1.0)
-            found = index.search_vectors(query[None], vector, k=7, mode="dense")
+            found = index.search_vectors(query[None], dense=vector, k=7, mode="dense")
             assert pairs(found) == best({id: near[id] for id in live}, 7)
             words = defined(weights, np.zeros_like(dense), query, vector, 1.0)
-            found = index.search_vectors(query[None], vector, k=7, mode="lexical")
+            found = index.search_vectors(query[None], dense=vector, k=7, mode="lexical")
             assert pairs(found) == best({id: words[id] for id in live if words[id]}, 7)
 
 
@@ -103,8 +103,8 @@ def test_candidates_from_the_lexical_side_miss_what_only_the_dense_side_finds(tm
     dense = np.array([[0, 0, 0], [1, 0, 0], [9, 0, 0]], np.float32)
     index = made(tmp_path, weights, dense)
     query, vector = weights[:1], np.array([1, 0, 0], np.float32)
-    assert index.search_vectors(query, vector).ids == ("d2", "d1", "d0")
-    assert index.search_vectors(query, vector, candidates_from="lexical").ids == ("d1", "d0")
+    assert index.search_vectors(query, dense=vector).ids == ("d2", "d1", "d0")
+    assert index.search_vectors(query, dense=vector, candidates_from="lexical").ids == ("d1", "d0")
 
 
 def test_as_many_candidates_from_the_lexical_side_are_rescored_as_are_asked_for(tmp_path: Path) -> None:
@@ -115,14 +115,14 @@ def test_as_many_candidates_from_the_lexical_side_are_rescored_as_are_asked_for(
     index = made(tmp_path, weights, dense)
     query, vector = np.eye(1, VOCAB, 1), np.array([1, 0, 0], np.float32)
     for candidates, first in ((10, "d0"), (30, "d20")):
-        found = index.search_vectors(query, vector, k=1, candidates=candidates, candidates_from="lexical")
+        found = index.search_vectors(query, dense=vector, k=1, candidates=candidates, candidates_from="lexical")
         assert found.ids == (first,)
 
 
 def test_a_filter_holds_for_documents_that_only_the_dense_side_finds(tmp_path: Path) -> None:
     index = Index.create(tmp_path / "my.idx", "vectors", vocab=2)
     index.add_vectors(["a", "b"], np.eye(2), dense=np.eye(2))
-    assert index.search_vectors(np.zeros((1, 2)), [0, 1], where={"year": 2020}).ids == ()
+    assert index.search_vectors(np.zeros((1, 2)), dense=[0, 1], where={"year": 2020}).ids == ()
 
 
 @pytest.mark.parametrize("dense", [[[1, 2]], [[1, 2], [3, float("nan")]], [[1, 2], [3]], [[1e6, 0], [0, 0]], "ab"])
@@ -140,7 +140,7 @@ def test_all_documents_have_dense_vectors_of_one_width_or_none_has(tmp_path: Pat
         with pytest.raises(InputError, match="do not fit an index with 2"):
             index.add_vectors(["b"], [[0, 1]], dense=other)
     with pytest.raises(InputError, match="the query has 3 dimensions, the index 2"):
-        index.search_vectors([[1, 0]], [1, 2, 3])
+        index.search_vectors([[1, 0]], dense=[1, 2, 3])
 
 
 def test_a_dense_mode_without_dense_vectors_is_refused(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from denslice.encoders import Encoder
 from denslice.encoders.bm25 import Bm25
 from denslice.encoders.mini import Mini
 from denslice.errors import InputError
-from denslice.records import Doc, checked_doc, checked_id
+from denslice.records import Doc, checked_docs, checked_id
 from denslice.slicing import Slicing
 from denslice.store.files import check_contents, save_array, sync_folder
 from denslice.store.manifest import Manifest, PieceEntry, SegmentEntry
@@ -65,7 +65,7 @@ class Build:
         """Encodes and stores documents; how many."""
         if isinstance(docs, str | Mapping | Doc) or not isinstance(docs, Iterable):
             raise InputError(f"documents come in a list, not as one {type(docs).__name__}")
-        stream = map(checked_doc, docs)
+        stream = checked_docs(docs)
         first = list(sample_docs(stream))
         encoder = self._encoder(first)
         return self._add(encode_batches(chain(first, stream), encoder))
@@ -333,5 +333,5 @@ def ready_batches(
         raise InputError(f"{len(ids):,} ids for {len(dense):,} dense vectors")
     for start in range(0, len(ids), BATCH):
         batch = range(start, min(start + BATCH, len(ids)))
-        docs = [checked_doc(Doc(ids[i], "" if texts is None else texts[i])) for i in batch]
+        docs = list(checked_docs((Doc(ids[i], "" if texts is None else texts[i]) for i in batch), start))
         yield docs, Encoded(weights[start : start + BATCH], None if dense is None else dense[start : start + BATCH])

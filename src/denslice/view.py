@@ -18,7 +18,7 @@ from denslice.densify import split_by_slice
 from denslice.encoders import Encoder
 from denslice.encoders.bm25 import idf
 from denslice.errors import InputError
-from denslice.records import Doc, Explanation, Query, Ranking
+from denslice.records import Doc, Explanation, Query, Ranking, checked_vector
 from denslice.search import retrieve
 from denslice.search.explain import explain
 from denslice.search.filter import parse, passing
@@ -83,11 +83,20 @@ class View:
 
     def rank(self, queries: Iterable[Query], settings: Settings, where: Where) -> Iterator[Ranking]:
         """The best documents for each query, in the queries' order."""
-        queries = iter(queries)
+        queries, first = iter(queries), 0
         while batch := list(islice(queries, BATCH)):
             with stage("encode"):
-                encoded = self.encode(batch)
+                encoded = self.encode(batch, first)
             yield from self.rank_encoded([query.id for query in batch], encoded, settings, where)
+            first += len(batch)
+
+    def rank_ready(self, encoded: Encoded, settings: Settings, where: Where) -> list[Ranking]:
+        """The best documents for each ready vector."""
+        count = encoded.weights.shape[0]
+        if count <= BATCH:
+            return self.rank_encoded([""] * count, encoded, settings, where)
+        batches = (encoded.rows(start, start + BATCH) for start in range(0, count, BATCH))
+        return [ranking for batch in batches for ranking in self.rank_ready(batch, settings, where)]
 
     def rank_encoded(
         self, ids: Sequence[str], encoded: Encoded, settings: Settings, where: Where = None
@@ -122,16 +131,10 @@ class View:
         place = self.snapshot.find(id)
         return place[0].documents.fetch([place[1]])[place[1]] if place else None
 
-    def encode(self, queries: Sequence[Query]) -> Encoded:
-        """The queries' vectors, before idf and λ."""
-        if self.encoder.reads == "text":
-            wrong = [query.text for query in queries if not isinstance(query.text, str)]
-            if wrong:
-                raise InputError(f"a query is a text, not {type(wrong[0]).__name__}")
-            return self.encoder.encode_queries([query.text for query in queries])
-        if any(query.vector is None for query in queries):
-            raise InputError("this index holds ready vectors: a query must be a vector too, not a text")
-        return self.encoder.encode_queries([query.vector for query in queries])
+    def encode(self, queries: Sequence[Query], first: int = 0) -> Encoded:
+        """The queries' vectors, before idf and λ. An error counts the queries from `first`."""
+        reads = self.encoder.reads
+        return self.encoder.encode_queries([_read(query, at, reads) for at, query in enumerate(queries, first)])
 
     def encode_again(self, query: Query) -> Encoded:
         """The query's vectors, kept for a while: it is often explained for one document after the other."""
@@ -145,18 +148,37 @@ class View:
         return lru_cache(REMEMBERED)(lambda text: encode([text]))
 
     def ready(self, weights: object, dense: object = None) -> Encoded:
+        """Ready query vectors, checked: rows of lexical weights, and a dense vector for each where there are any."""
+        rows = lexical_csr(weights, self.columns())
+        vectors = None if dense is None else dense_rows(dense, rows.shape[0])
+        if vectors is not None and self.snapshot.manifest.segments:
+            self._check_dimensions(vectors.shape[1])
+        return Encoded(rows, vectors)
+
+    def ready_one(self, weights: object, dense: object = None) -> Encoded:
         """One ready query vector, checked."""
-        row = lexical_csr(weights, self.columns())
-        if row.shape[0] != 1:
-            raise InputError(f"search_vectors takes one query, not {row.shape[0]}")
-        return Encoded(row, None if dense is None else dense_rows(dense, 1))
+        encoded = self.ready(weights, dense)
+        if encoded.weights.shape[0] != 1:
+            raise InputError(f"expected one query, found {encoded.weights.shape[0]}; search_vectors_batch takes many")
+        return encoded
 
     def columns(self) -> int:
-        """How many columns ready vectors have; InputError where the index makes its vectors from text."""
-        name = self.snapshot.manifest.encoder
-        if name != "vectors":
-            raise InputError(f"this index encodes text with {name}; it takes no ready vectors")
+        """How many columns matrices of ready vectors have; InputError where the index takes none."""
+        manifest = self.snapshot.manifest
+        if manifest.encoder != "vectors":
+            raise InputError(f"this index encodes text with {manifest.encoder}; it takes no ready vectors")
+        if not manifest.encoder_options.get("vocab"):
+            told = "this index was created without vocab=, so the tokens of its vectors are words"
+            raise InputError(f"{told}: give {{token: weight}}, or create an index with vocab= to use matrices")
         return self.vocab
+
+    def _check_dimensions(self, found: int) -> None:
+        """InputError where a query's dense vector is not as wide as the documents'."""
+        width = self.snapshot.manifest.dimensions
+        if width is None:
+            raise InputError("the query has a dense vector, and the documents of this index have none")
+        if width != found:
+            raise InputError(f"the query has {found} dimensions, the index {width}")
 
     def info(self) -> dict[str, Any]:
         """What the index is: encoder, slicing, counts and sizes."""
@@ -248,3 +270,16 @@ class View:
                 rows = found.rows[found.segments == at].tolist()
                 docs |= {(at, row): doc for row, doc in self.snapshot.segments[at].documents.fetch(rows).items()}
         return [docs[place] for place in zip(found.segments.tolist(), found.rows.tolist(), strict=True)]
+
+
+def _read(query: object, position: int, reads: str) -> object:
+    """What an encoder reads of a query."""
+    if not isinstance(query, Query):
+        raise InputError(f"query {position} is {type(query).__name__}, expected a Query")
+    if reads == "text":
+        if not isinstance(query.text, str):
+            raise InputError(f"query {position} is {type(query.text).__name__}, expected a text")
+        return query.text
+    if query.vector is None:
+        raise InputError("this index holds ready vectors: a query must be a vector too, not a text")
+    return checked_vector(query.vector)

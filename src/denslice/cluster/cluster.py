@@ -22,7 +22,7 @@ from denslice.cluster.shard import Head
 from denslice.cluster.view import ClusterView
 from denslice.errors import DensliceError, InputError, MissingShardsError
 from denslice.index import Index
-from denslice.records import Doc, checked_doc, checked_id
+from denslice.records import Doc, checked_docs, checked_id
 from denslice.store import lock
 from denslice.store.vocabulary import Growth
 from denslice.vectors import Encoded, Ints, dense_rows, lexical_csr, stacked
@@ -65,7 +65,7 @@ class Cluster(Index):
         """Adds documents, each in the shard that owns its id; how many. Encoding is done here."""
         if isinstance(docs, str | Mapping | Doc) or not isinstance(docs, Iterable):
             raise InputError(f"documents come in a list, not as one {type(docs).__name__}")
-        stream = map(checked_doc, docs)
+        stream = checked_docs(docs)
 
         def batches(words: Growth) -> Iterator[Batch]:
             manifest, counts = self._view.snapshot.manifest, self._view.counts
