@@ -186,6 +186,11 @@ def given_id(value: object) -> str:
     return str(value)
 
 
+def filter_fields(id: str, title: str, meta: Mapping[str, Any]) -> dict[str, Any]:
+    """What a filter can name of a document: its metadata, and before that its own id, and its title if it has one."""
+    return {**meta, "id": id, **({"title": title} if title else {})}
+
+
 def checked_vector(given: object) -> dict[str, float] | None:
     """Ready weights by token, if they are finite numbers of 0 or more that float32 holds; None where there are none."""
     if given is None:
