@@ -545,7 +545,16 @@ def test_search_and_run_take_filters(index: Path, tmp_path: Path) -> None:
     assert (tmp_path / "run").read_text().split()[:3] == ["q", "Q0", "cats"]
 
 
-@pytest.mark.parametrize("where", ["{", "[]", '{"year": {"near": 2020}}'])
+def test_a_field_that_no_document_has_is_told_in_one_line_on_stderr(index: Path) -> None:
+    result = denslice("search", index, "cats", "--where", '{"yeer": 2020}')
+    told = ["warning: no document has the field 'yeer', which where names", "no document matches"]
+    assert (result.exit_code, result.stdout, result.stderr.splitlines()) == (0, "", told)
+
+
+NOT_A_FILTER = ["{", "[]", '{"year": {"near": 2020}}', '{"year": NaN}', '{"year": {"in": [1, -Infinity]}}']
+
+
+@pytest.mark.parametrize("where", [*NOT_A_FILTER, '{"year": {"lt": 1e999}}'])
 def test_a_filter_that_is_none_is_refused(index: Path, where: str) -> None:
     assert_one_line(denslice("search", index, "cats", "--where", where), "where")
 

@@ -17,15 +17,16 @@ from denslice import encoders
 from denslice.densify import split_by_slice
 from denslice.encoders import Encoder
 from denslice.encoders.bm25 import idf
-from denslice.errors import InputError
+from denslice.errors import InputError, warn
 from denslice.records import Doc, Explanation, Query, Ranking, checked_vector
 from denslice.search import retrieve
 from denslice.search.explain import explain
-from denslice.search.filter import parse, passing
+from denslice.search.filter import named_fields, parse, passing
 from denslice.search.gpu.search import Cards, Progress
 from denslice.search.parts import Parts
 from denslice.search.retrieve import NO_MASK, Found, Mask, QueryVectors, Settings
 from denslice.stages import stage
+from denslice.store.segment import Segment
 from denslice.store.snapshot import Snapshot
 from denslice.vectors import Encoded, Floats, Ints, Weights, csr, dense_rows, lexical_csr, no_weights
 
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
 
 BATCH = 256  # queries searched, or documents fetched, at a time
 TOGETHER = 16  # queries a thread takes at a time, at most
-REMEMBERED = 64  # queries whose vectors are kept for the next explanation
+REMEMBERED = 64  # queries whose vectors are kept for the next explanation, and names of fields
+LONGEST_NAME = 80  # characters of a field's name that a warning shows
 Where = Mapping[str, Any] | None
 
 
@@ -103,6 +105,8 @@ class View:
     ) -> list[Ranking]:
         """The best documents for each query, the queries being encoded already."""
         found = self.find(self.query_vectors(encoded, settings), settings, where)
+        if where is not None and not any(one.ids for one in found):
+            self._warn_of_unknown_fields(where)
         return [self._ranking(id, one) for id, one in zip(ids, found, strict=True)]
 
     def explain(self, encoded: Encoded, id: str, settings: Settings) -> Explanation:
@@ -256,6 +260,21 @@ class View:
         parsed, filterable = parse(where), self.snapshot.manifest.filterable
         passes = [passing(parsed, segment, filterable) for segment in segments]
         return [mask & here if len(here) else mask for mask, here in zip(passes, live, strict=True)]
+
+    def _warn_of_unknown_fields(self, where: Mapping[str, Any]) -> None:
+        """A DensliceWarning for each field that a filter which found nothing names, and that no document has."""
+        for field in sorted(named_fields(parse(where))):
+            if not self._has_field(field):
+                warn(f"no document has the field {field[:LONGEST_NAME]!r}, which where names")
+
+    @cached_property
+    def _has_field(self) -> Callable[[str], bool]:
+        """Whether a document has a field; kept, since nothing changes in a commit. Without documents, always."""
+        segments = self._every_segment()
+        return lru_cache(REMEMBERED)(lambda field: not segments or any(s.documents.has_field(field) for s in segments))
+
+    def _every_segment(self) -> Sequence[Segment]:
+        return self.snapshot.segments
 
     def _ranking(self, query_id: str, found: Found) -> Ranking:
         parts = tuple(zip(found.lexical.tolist(), found.dense.tolist(), strict=True)) if len(found.dense) else ()
