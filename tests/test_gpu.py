@@ -111,6 +111,27 @@ def test_a_card_finds_what_the_cpu_finds(
             )
 
 
+@pytest.mark.parametrize("how", WAYS, ids=str)
+@pytest.mark.parametrize("cards", [1, 2])
+def test_a_card_leaves_documents_without_any_vector_out_as_the_cpu_does(
+    tmp_path: Path, device: Callable[[], Device], how: dict[str, Any], cards: int
+) -> None:
+    weights, dense = exact(1, (300, VOCAB)), vectors(2, (300, DIMENSIONS))
+    weights[::3], dense[::2] = 0, 0  # a sixth has neither
+    index = made(tmp_path, weights, dense)
+    index.delete([f"d{n}" for n in range(0, 100, 7)])
+    card = on_card(index, *(device() for _ in range(cards)))
+    queries, asked = exact(10, (3, VOCAB), 0.1), vectors(20, (3, DIMENSIONS))
+    asked[1] = 0
+    for k in (1, 10, 250, 1000):
+        found = card.search_vectors_batch(queries, dense=asked, k=k, **how)
+        assert [pairs(one) for one in found] == [
+            pairs(one) for one in index.search_vectors_batch(queries, dense=asked, k=k, **how)
+        ]
+        empty = {f"d{300 - row}" for row in range(0, 300, 6)}
+        assert not any(empty & set(one.ids) for one in found)
+
+
 def test_stage_one_alone_is_the_cpu_s(tmp_path: Path, device: Callable[[], Device]) -> None:
     index = made(tmp_path, exact(1, (400, VOCAB)))
     views = [View(index.path), View(index.path, Cards([device()], ()))]

@@ -23,6 +23,7 @@ from denslice.search import retrieve
 from denslice.search.explain import explain
 from denslice.search.filter import named_fields, parse, passing
 from denslice.search.gpu.search import Cards, Progress
+from denslice.search.hits import only_hits, rows_with_dense
 from denslice.search.parts import Parts
 from denslice.search.retrieve import NO_MASK, Found, Mask, QueryVectors, Settings
 from denslice.stages import stage
@@ -212,19 +213,32 @@ class View:
         with stage("filter"):
             masks = self._masks(where)
         with stage("search"):
-            if self.cards is not None:
-                return self.cards.search(queries, settings, masks)
-            if len(queries) == 1:
-                return [retrieve.search(self.parts, queries[0], settings, masks)]
-            threads = os.cpu_count() or 1
-            few = max(1, min(TOGETHER, len(queries) // (2 * threads)))  # of a thread at a time
-            some = [queries[at : at + few] for at in range(0, len(queries), few)]
-            search = partial(retrieve.search_some, self.parts, settings=settings, masks=masks)
-            with ThreadPoolExecutor(threads) as pool:
-                return list(chain.from_iterable(pool.map(search, some)))
+            search = partial(self._search, settings)
+            return only_hits(search, queries, masks, settings.k, self.snapshot.segments, lambda: self._with_dense)
+
+    def _search(self, settings: Settings, queries: Sequence[QueryVectors], masks: Sequence[Mask]) -> list[Found]:
+        """The best documents for each query, and with a dense vector every document has a score."""
+        if self.cards is not None:
+            return self.cards.search(queries, settings, masks)
+        if len(queries) == 1:
+            return [retrieve.search(self.parts, queries[0], settings, masks)]
+        threads = os.cpu_count() or 1
+        few = max(1, min(TOGETHER, len(queries) // (2 * threads)))  # of a thread at a time
+        some = [queries[at : at + few] for at in range(0, len(queries), few)]
+        search = partial(retrieve.search_some, self.parts, settings=settings, masks=masks)
+        with ThreadPoolExecutor(threads) as pool:
+            return list(chain.from_iterable(pool.map(search, some)))
+
+    @cached_property
+    def _with_dense(self) -> list[Mask]:
+        """Per segment a 1 for each row that has a dense vector."""
+        return [rows_with_dense(segment) for segment in self.snapshot.segments]
 
     def query_vectors(self, encoded: Encoded, settings: Settings, sliced: bool = True) -> list[QueryVectors]:
-        """Each query as search takes it, with the parts its mode asks for and λ in its dense vector."""
+        """Each query as search takes it, with the parts its mode asks for and λ in its dense vector.
+
+        A dense vector that is all zeros, or is weighed by 0, is none.
+        """
         mode = settings.mode or ("lexical" if encoded.dense is None else "hybrid")
         if mode != "lexical" and encoded.dense is None:
             raise InputError(f"mode {mode} needs dense vectors, and this index or query has none")
@@ -234,7 +248,8 @@ class View:
         lam = self.encoder.lam if settings.lam is None else settings.lam
         vectors: list[Floats | None] = [None] * (len(starts) - 1)
         if mode != "lexical" and encoded.dense is not None:
-            vectors = list(np.float32(lam) * encoded.dense)
+            weighed = np.float32(lam) * encoded.dense  # (queries, dimensions)
+            vectors = [vector if vector.any() else None for vector in weighed]
         cuts = [slice(start, end) for start, end in pairwise(starts.tolist())]
         return [QueryVectors(keys[cut], weights[cut], vector) for cut, vector in zip(cuts, vectors, strict=True)]
 

@@ -16,7 +16,7 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-from denslice.encoders.text import Analyzer, Remembered
+from denslice.encoders.text import Analyzer, Remembered, has_words
 from denslice.errors import InputError
 from denslice.scalars import number
 from denslice.store.vocabulary import ABSENT, Growth, Words
@@ -143,7 +143,7 @@ class Bm25:
 
     def _counted(self, text: str, names: dict[int, str]) -> list[tuple[int, int]]:
         """The known words and phrases of a text in order, and how often each occurs; `names` learns its phrases."""
-        words = self.analyzer.words(text)
+        words = self.analyzer.words(text) if has_words(text) else []  # a line of underscores is a word to a document
         counts = Counter(map(self.words.find, words))
         if self.config.phrases:
             found = [self.words.find(_name(_bucket(*map(_hash, pair)))) for pair in pairwise(words)]
