@@ -51,7 +51,7 @@ def measure(docs: int, width: int, queries: int) -> dict[str, Any]:
             times = []
             for _ in range(REPEATS):
                 began = time.perf_counter()
-                found = index.search_vectors(none[[0]], query, k=10, mode="dense")
+                found = index.search_vectors(none[[0]], dense=query, k=10, mode="dense")
                 times.append(1000 * (time.perf_counter() - began))
             took.append(min(times))  # what a busy machine hides
             products = stored @ query

@@ -140,7 +140,7 @@ BAD_LINES = {
     "broken JSON": ('{"id": "a", "text": ', "broken JSON"),
     "no id": ('{"text": "x"}', "no id"),
     "duplicate id": ('{"id": "first", "text": "x"}', "'first' was already used"),
-    "number as id": ('{"id": 7, "text": "x"}', "id 7 is not a string"),
+    "fraction as id": ('{"id": 7.5, "text": "x"}', "id 7.5 is float, expected a string or a whole number"),
     "NaN": ('{"id": "a", "vector": {"x": NaN}}', "NaN"),
     "infinite": ('{"id": "a", "vector": {"x": 1e999}}', "inf"),
     "negative": ('{"id": "a", "vector": {"x": -1}}', "-1"),
@@ -545,7 +545,17 @@ def test_search_and_run_take_filters(index: Path, tmp_path: Path) -> None:
     assert (tmp_path / "run").read_text().split()[:3] == ["q", "Q0", "cats"]
 
 
-@pytest.mark.parametrize("where", ["{", "[]", '{"year": {"near": 2020}}', '{"not": ' * 5_000], ids=range(4))
+def test_a_field_that_no_document_has_is_told_in_one_line_on_stderr(index: Path) -> None:
+    result = denslice("search", index, "cats", "--where", '{"yeer": 2020}')
+    told = ["warning: no document has the field 'yeer', which where names", "no document matches"]
+    assert (result.exit_code, result.stdout, result.stderr.splitlines()) == (0, "", told)
+
+
+NOT_A_FILTER = ["{", "[]", '{"year": {"near": 2020}}', '{"year": NaN}', '{"year": {"in": [1, -Infinity]}}']
+NOT_A_FILTER += ['{"year": {"lt": 1e999}}', '{"not": ' * 5_000]
+
+
+@pytest.mark.parametrize("where", NOT_A_FILTER, ids=range(len(NOT_A_FILTER)))
 def test_a_filter_that_is_none_is_refused(index: Path, where: str) -> None:
     assert_one_line(denslice("search", index, "cats", "--where", where), "where")
 

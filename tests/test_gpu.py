@@ -106,9 +106,30 @@ def test_a_card_finds_what_the_cpu_finds(
     for seed in range(2):
         query, vector = exact(10 + seed, (1, VOCAB), 0.5), vectors(20 + seed, (DIMENSIONS,))
         for k in (1, 10, 300, 1000):
-            assert pairs(card.search_vectors(query, vector, k=k, **how)) == pairs(
-                index.search_vectors(query, vector, k=k, **how)
+            assert pairs(card.search_vectors(query, dense=vector, k=k, **how)) == pairs(
+                index.search_vectors(query, dense=vector, k=k, **how)
             )
+
+
+@pytest.mark.parametrize("how", WAYS, ids=str)
+@pytest.mark.parametrize("cards", [1, 2])
+def test_a_card_leaves_documents_without_any_vector_out_as_the_cpu_does(
+    tmp_path: Path, device: Callable[[], Device], how: dict[str, Any], cards: int
+) -> None:
+    weights, dense = exact(1, (300, VOCAB)), vectors(2, (300, DIMENSIONS))
+    weights[::3], dense[::2] = 0, 0  # a sixth has neither
+    index = made(tmp_path, weights, dense)
+    index.delete([f"d{n}" for n in range(0, 100, 7)])
+    card = on_card(index, *(device() for _ in range(cards)))
+    queries, asked = exact(10, (3, VOCAB), 0.1), vectors(20, (3, DIMENSIONS))
+    asked[1] = 0
+    for k in (1, 10, 250, 1000):
+        found = card.search_vectors_batch(queries, dense=asked, k=k, **how)
+        assert [pairs(one) for one in found] == [
+            pairs(one) for one in index.search_vectors_batch(queries, dense=asked, k=k, **how)
+        ]
+        empty = {f"d{300 - row}" for row in range(0, 300, 6)}
+        assert not any(empty & set(one.ids) for one in found)
 
 
 def test_stage_one_alone_is_the_cpu_s(tmp_path: Path, device: Callable[[], Device]) -> None:
@@ -246,7 +267,7 @@ def test_scores_of_any_weights_and_vectors_are_the_cpu_s_to_rounding(
     card = on_card(index, device())
     query, vector = rng.random((1, 30)).astype(np.float32), rng.standard_normal(dimensions).astype(np.float32)
     for mode in ("lexical", "dense", "hybrid"):
-        ours, theirs = (one.search_vectors(query, vector, k=40, mode=mode) for one in (card, index))
+        ours, theirs = (one.search_vectors(query, dense=vector, k=40, mode=mode) for one in (card, index))
         assert ours.scores == pytest.approx(theirs.scores, rel=1e-5, abs=1e-4)
         if mode == "lexical":
             assert pairs(ours) == pairs(theirs)  # summed in the same order, in float64
@@ -332,7 +353,7 @@ def test_a_card_without_dense_vectors_searches_words_alone(tmp_path: Path) -> No
     query = np.ones((1, VOCAB))
     assert pairs(card.search_vectors(query, k=9)) == pairs(index.search_vectors(query, k=9))
     with pytest.raises(InputError, match="holds no dense vectors"):
-        card.search_vectors(query, np.ones(DIMENSIONS))
+        card.search_vectors(query, dense=np.ones(DIMENSIONS))
 
 
 @pytest.mark.parametrize("leave_out", [("texts",), "rows"])

@@ -112,6 +112,27 @@ def test_dense_vectors_have_length_one_and_an_empty_text_has_none() -> None:
     np.testing.assert_allclose(np.linalg.norm(dense, axis=1), [1, 0, 0, 1], atol=1e-5)
 
 
+WORDLESS = ["", " \n", "?", "?!…", "--- ***", "____", "→ + = €", "🦊🦊", "🦊 ?", "\u200b", "𓀀", "龘 …"]
+
+
+@pytest.mark.parametrize("mode", [None, "lexical", "dense", "hybrid"])
+def test_a_query_without_words_finds_nothing(tmp_path: Path, mode: str | None) -> None:
+    index = Index.create(tmp_path / "my.idx")
+    index.add([*CARS, {"id": "blank", "text": "please write your name: ____ ____ → here?!"}])
+    assert [text for text in WORDLESS if index.search(text, mode=mode).ids] == []
+    assert [ranking.ids for ranking in index.search_batch(WORDLESS, mode=mode)] == [()] * len(WORDLESS)
+
+
+@pytest.mark.parametrize("mode", [None, "dense", "hybrid"])
+def test_a_document_without_words_is_never_found(tmp_path: Path, mode: str | None) -> None:
+    index = Index.create(tmp_path / "my.idx")
+    index.add([*CARS, *({"id": f"empty{at}", "text": text} for at, text in enumerate(WORDLESS))])
+    for k in (1, len(CARS), 100):
+        found = index.search("automobile", k=k, mode=mode).ids
+        assert len(found) == min(k, len(CARS))
+        assert set(found) <= {doc["id"] for doc in CARS}
+
+
 def test_odd_texts_are_encoded_as_documents_and_as_queries(tmp_path: Path) -> None:
     index = Index.create(tmp_path / "my.idx")
     index.add([{"id": str(at), "text": text} for at, text in enumerate(ODD) if "\ud800" not in text])

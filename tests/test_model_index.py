@@ -41,10 +41,15 @@ def test_a_joint_model_searches_by_words_and_meaning_in_one_index(tmp_path: Path
     assert again.search("the cat", k=3).ids == hits.ids
 
 
-def test_a_query_without_tokens_finds_nothing_by_words(tmp_path: Path, joint: Path) -> None:
+@pytest.mark.parametrize("mode", ["lexical", "dense", "hybrid"])
+def test_a_query_without_tokens_finds_nothing_and_a_document_without_is_never_found(
+    tmp_path: Path, joint: Path, mode: str
+) -> None:
     index = Index.create(tmp_path / "my.idx", str(joint), slices=16)
-    index.add(DOCS)
-    assert index.search("", mode="lexical").ids == ()
+    wordless = ["", "?", "...", "🦊", "🦊 ?", "zzzz"]  # none of which the model has a word for
+    index.add([*DOCS, *({"id": f"empty{at}", "text": text} for at, text in enumerate(wordless))])
+    assert [text for text in wordless if index.search(text, mode=mode).ids] == []
+    assert set(index.search("the cat ?", k=100, mode=mode).ids) == {doc["id"] for doc in DOCS}
 
 
 def test_another_model_in_its_place_is_refused(tmp_path: Path, joint: Path) -> None:

@@ -101,7 +101,7 @@ def test_dense_scores_of_lexical_candidates_alone_cost_nothing_more() -> None:
 def test_bad_needs_are_refused() -> None:
     with pytest.raises(InputError, match="docs must be a number above 0"):
         Need(docs=0)
-    with pytest.raises(InputError, match="dense must be a number 0 or more"):
+    with pytest.raises(InputError, match="dense must be a number of 0 or more"):
         Need(docs=1, dense=-1)
     with pytest.raises(InputError, match="docs must be a number above 0, not nan"):
         Need(docs=float("nan"))

@@ -36,6 +36,10 @@ def test_vectors_come_with_the_ids_inside_the_file(tmp_path: Path) -> None:
     assert vectors.toarray().tolist() == [[0, 1.5, 0], [2, 0, 0.5]]
 
 
+def test_ids_inside_the_file_may_be_whole_numbers(tmp_path: Path) -> None:
+    assert read_vectors(save(tmp_path / "v.npz", TWO_ROWS, ids=np.array([7, 12])))[0] == ["7", "12"]
+
+
 @pytest.mark.parametrize("form", ["csr", "csc", "coo"])
 def test_vectors_come_with_the_ids_beside_the_file(tmp_path: Path, form: str) -> None:
     (tmp_path / "v.ids.txt").write_text("a\nb c\n")
@@ -57,7 +61,7 @@ def test_vectors_without_ids_name_both_places_for_them(tmp_path: Path) -> None:
         (TWO_ROWS, ["a"], "2 vectors, but ids for 1"),
         (TWO_ROWS, ["a", "a"], "ids[1]: id 'a' was already used"),
         (TWO_ROWS, ["a", ""], "ids[1]: the id is empty"),
-        (TWO_ROWS, [1, 2], "not a scipy sparse .npz: its ids are 1 dimensions of int64"),
+        (TWO_ROWS, [1.0, 2.0], "not a scipy sparse .npz: its ids are 1 dimensions of float64"),
         (-TWO_ROWS, ["a", "b"], "vectors hold negative weights"),
         (TWO_ROWS * 1e300, ["a", "b"], "vectors hold NaN or infinite weights"),
         (TWO_ROWS * np.nan, ["a", "b"], "vectors hold NaN or infinite weights"),

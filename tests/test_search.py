@@ -338,7 +338,7 @@ def test_with_little_caution_scores_are_exact_and_most_of_the_best_are_found(
 
 @pytest.mark.parametrize("caution", [0, 1.1, float("nan")])
 def test_a_caution_that_is_none_is_refused(tmp_path: Path, caution: float) -> None:
-    with pytest.raises(InputError, match="caution must be above 0 and at most 1"):
+    with pytest.raises(InputError, match="caution must be a number above 0 and at most 1"):
         built(tmp_path, [SMALL], "stride", 3).search_vectors(SMALL_QUERY, caution=caution)
 
 
@@ -374,7 +374,7 @@ def test_a_k_below_one_is_refused(tmp_path: Path, k: int) -> None:
 
 @pytest.mark.parametrize("theta", [-0.1, float("nan")])
 def test_a_theta_below_zero_is_refused(tmp_path: Path, theta: float) -> None:
-    with pytest.raises(InputError, match="theta must be 0 or more"):
+    with pytest.raises(InputError, match="theta must be a number of 0 or more"):
         built(tmp_path, [SMALL], "stride", 3).search_vectors(SMALL_QUERY, theta=theta)
 
 
@@ -390,7 +390,7 @@ def test_a_query_of_another_vocabulary_is_refused(tmp_path: Path) -> None:
 
 
 def test_two_queries_at_once_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="takes one query, not 2"):
+    with pytest.raises(InputError, match="expected one query, found 2"):
         built(tmp_path, [SMALL], "stride", 3).search_vectors(np.ones((2, 6)))
 
 

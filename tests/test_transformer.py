@@ -161,7 +161,7 @@ def test_a_text_of_a_million_characters_is_taken_in_stride(text: str) -> None:
     start = time.perf_counter()
     encoded = encoder.encode_docs([text, "a dog"])
     assert time.perf_counter() - start < 20
-    assert encoded.lexical[[0]].nnz > 0
+    assert (encoded.lexical[[0]].nnz > 0) == (not text.startswith("x"))  # a word that is too long is unknown
     tokens = encoder.model.tokenizer(text, truncation=True, max_length=16)["input_ids"]
     close(encoded, encoder_of_tokens(encoder, [tokens, encoder.model.tokenizer("a dog")["input_ids"]]))
 
@@ -227,7 +227,7 @@ def test_weights_that_are_not_numbers_are_an_error() -> None:
 
 
 def test_wrong_settings_are_told() -> None:
-    with pytest.raises(InputError, match="batch is 0"):
+    with pytest.raises(InputError, match="batch must be a whole number of at least 1, not 0"):
         make_encoder(batch=0)
     if not torch.cuda.is_available():
         with pytest.raises(InputError, match="device is cuda, and torch finds no GPU"):

@@ -9,6 +9,7 @@ from denslice.cluster.cluster import open_cluster
 from denslice.densify import densify
 from denslice.errors import (
     DensliceError,
+    DensliceWarning,
     IndexFormatError,
     InputError,
     LockedError,
@@ -26,6 +27,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "DensliceError",
+    "DensliceWarning",
     "Doc",
     "Encoded",
     "Explanation",

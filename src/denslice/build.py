@@ -21,7 +21,7 @@ from denslice import encoders
 from denslice.densify import split_by_slice
 from denslice.encoders import Encoder
 from denslice.errors import InputError
-from denslice.records import Doc, checked_doc, checked_id
+from denslice.records import Doc, checked_docs, checked_id
 from denslice.slicing import Slicing
 from denslice.store import tiers
 from denslice.store.container import ENDING, write_container
@@ -89,7 +89,7 @@ class Build:
             raise InputError(f"documents come in a list, not as one {type(docs).__name__}")
         manifest = self.base.manifest
         encoder = encoders.load(manifest.encoder, manifest.encoder_options, self.words)
-        return self._add(encode_batches(map(checked_doc, docs), encoder))
+        return self._add(encode_batches(checked_docs(docs), encoder))
 
     def add_vectors(
         self, ids: Sequence[str], weights: sp.csr_array, texts: Sequence[str] | None, dense: Floats | None
@@ -432,5 +432,5 @@ def ready_batches(
         raise InputError(f"{len(ids):,} ids for {len(dense):,} dense vectors")
     for start in range(0, len(ids), BATCH):
         batch = range(start, min(start + BATCH, len(ids)))
-        docs = [checked_doc(Doc(ids[i], "" if texts is None else texts[i])) for i in batch]
+        docs = list(checked_docs((Doc(ids[i], "" if texts is None else texts[i]) for i in batch), start))
         yield docs, Encoded(weights[start : start + BATCH], None if dense is None else dense[start : start + BATCH])

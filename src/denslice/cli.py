@@ -8,6 +8,9 @@ from __future__ import annotations
 import logging
 import sys
 import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +21,7 @@ from denslice import __version__
 from denslice.bench.command import cpu
 from denslice.bench.gpu_command import gpu as bench_gpu
 from denslice.cluster.plan_command import plan
-from denslice.errors import DensliceError, InputError
+from denslice.errors import DensliceError, DensliceWarning, InputError
 from denslice.reproduce.command import reproduce
 from denslice.serve.command import serve
 from denslice.train.command import train
@@ -28,13 +31,31 @@ if TYPE_CHECKING:
     from denslice.matches import Words
 
 
+@contextmanager
+def _warnings_in_one_line() -> Iterator[None]:
+    """While the block runs, a warning of denslice's goes to stderr in one line; others as they always do."""
+    with warnings.catch_warnings():
+        others = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+            if issubclass(category, DensliceWarning):
+                typer.echo(f"warning: {message}", err=True)
+            else:
+                others(message, category, *where, **more)
+
+        warnings.simplefilter("default", DensliceWarning)
+        warnings.showwarning = show
+        yield
+
+
 class Commands(TyperGroup):
     """The commands, with every expected failure told in one line and exit status 2."""
 
     def invoke(self, ctx: Any) -> Any:
         """Runs the command."""
         try:
-            result = super().invoke(ctx)
+            with _warnings_in_one_line():
+                result = super().invoke(ctx)
             sys.stdout.flush()  # a reader that has gone shows here and not at exit, where nobody catches it
         except BrokenPipeError:
             raise  # typer leaves quietly

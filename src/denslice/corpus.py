@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 JSON_ENDINGS = (".jsonl", ".json")
 TEXT_ENDINGS = (".txt", ".md")
 STDIN = "-"
-LARGEST_WEIGHT = 3.4028234e38  # float32 holds no more
 
 Item = TypeVar("Item")
 Record = TypeVar("Record", Doc, Query)
@@ -202,15 +201,11 @@ def _distinct(placed: Iterable[Placed[Record]], what: str) -> Iterator[Record]:
 
 
 def _json_doc(line: str) -> Doc:
-    doc = Doc.from_dict(json_object(line))
-    _check_weights(doc.vector)
-    return doc
+    return Doc.from_dict(json_object(line))
 
 
 def _json_query(line: str) -> Query:
-    query = Query.from_dict(json_object(line))
-    _check_weights(query.vector)
-    return query
+    return Query.from_dict(json_object(line))
 
 
 def _tsv_doc(line: str) -> Doc:
@@ -242,14 +237,6 @@ def _text_doc(path: Path, id: str) -> Placed[Doc]:
     except InputError as error:
         raise InputError(f"{path}: {error}; rename the file") from None
     return str(path), Doc(id, read_text(path))
-
-
-def _check_weights(vector: Mapping[str, Any] | None) -> None:
-    for token, weight in (vector or {}).items():
-        if type(weight) not in (float, int):  # bool is an int, but no weight
-            raise InputError(f"the weight of token {token!r} is {weight!r}, expected a number")
-        if not 0 <= weight <= LARGEST_WEIGHT:
-            raise InputError(f"the weight of token {token!r} is {weight}, expected a finite number, 0 or more")
 
 
 # --- ready vectors in .npz
@@ -285,8 +272,8 @@ def _ids_inside(path: Path, arrays: Mapping[str, Any]) -> list[str] | None:
     if "ids" not in arrays:
         return None
     ids = arrays["ids"]
-    if ids.ndim != 1 or ids.dtype.kind != "U":
-        raise ValueError(f"its ids are {ids.ndim} dimensions of {ids.dtype}, expected 1 of strings")
+    if ids.ndim != 1 or ids.dtype.kind not in "Uiu":
+        raise ValueError(f"its ids are {ids.ndim} dimensions of {ids.dtype}, expected 1 of strings or whole numbers")
     return _checked_ids((f"{path}: ids[{row}]", name) for row, name in enumerate(ids.tolist()))
 
 
@@ -297,11 +284,11 @@ def _ids_beside(path: Path) -> list[str]:
     return _checked_ids((f"{beside}:{number}", line) for number, line in read_lines(beside))
 
 
-def _checked_ids(placed: Iterable[tuple[str, str]]) -> list[str]:
+def _checked_ids(placed: Iterable[tuple[str, str | int]]) -> list[str]:
     seen: dict[str, None] = {}
-    for place, name in placed:
+    for place, given in placed:
         try:
-            checked_id(name)
+            name = checked_id(given)
         except InputError as error:
             raise InputError(f"{place}: {error}") from None
         if name in seen:

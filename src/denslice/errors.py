@@ -7,15 +7,24 @@ DensliceError
 ├── LockedError          another process is writing to the index
 ├── MissingShardsError   a cluster whose answer would be incomplete, where completeness was asked for
 └── MissingExtraError    a feature whose optional packages are not installed
+
+DensliceWarning          something that is likely a mistake and no error: a filter on a field that no document has
 """
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Sequence
+from types import FrameType
 
 
 class DensliceError(Exception):
     """The root: catching it catches everything denslice raises on purpose."""
+
+
+class DensliceWarning(UserWarning):
+    """The call did what it says, which is likely not what was meant."""
 
 
 class InputError(DensliceError):
@@ -50,3 +59,12 @@ class MissingExtraError(DensliceError):
 
     def __init__(self, feature: str, extra: str) -> None:
         super().__init__(f"{feature} needs an optional part: pip install 'denslice[{extra}]'")
+
+
+def warn(message: str) -> None:
+    """Warns, at the line outside of denslice that made the call."""
+    frame: FrameType | None = sys._getframe(1)
+    level = 2
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "denslice":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, DensliceWarning, stacklevel=level)

@@ -12,23 +12,25 @@ from threading import Event, Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
 import numpy.typing as npt
 
 from denslice import encoders
 from denslice.build import Build, Overtaken, Progress
 from denslice.errors import DensliceError, InputError, UnavailableError
 from denslice.merging import Merging
-from denslice.records import Doc, Explanation, Query, Ranking, checked_id
+from denslice.records import Doc, Explanation, Query, Ranking, checked_id, given_id
+from denslice.scalars import whole_number
 from denslice.search.gpu.search import Cards
 from denslice.search.retrieve import Settings
-from denslice.slicing import KINDS, is_whole
+from denslice.slicing import KINDS
 from denslice.store import lock, snapshot, tiers
 from denslice.store import manifest as manifests
 from denslice.store.backup import back_up
 from denslice.store.folder import Folder
 from denslice.store.manifest import Manifest, SegmentEntry, SlicingEntry
 from denslice.store.snapshot import Snapshot
-from denslice.vectors import dense_rows, lexical_csr
+from denslice.vectors import dense_rows, is_sparse, lexical_csr
 from denslice.view import View, Where
 
 if TYPE_CHECKING:
@@ -88,9 +90,8 @@ class Index:
             raise InputError(f"unknown slicing {slicing!r}; known: {', '.join(KINDS)}")
         if query not in QUERIES:
             raise InputError(f"query is {query!r}, expected one of {', '.join(QUERIES)}")
-        for name, value, least in (("slices", slices, 1), ("skip", skip or 0, 0), ("seed", seed, 0)):
-            if not is_whole(value) or value < least:
-                raise InputError(f"{name} must be a whole number of at least {least}, not {value!r}")
+        slices, seed = whole_number("slices", slices, 1), whole_number("seed", seed, 0)
+        skip = None if skip is None else whole_number("skip", skip, 0)
         _check_fields(filterable)
         given = dict(options or {}) | ({} if vocab is None else {"vocab": vocab})
         settings = encoders.checked_options(encoder, given)
@@ -255,17 +256,17 @@ class Index:
         where: Where = None,
     ) -> list[Ranking]:
         """The k best documents for each text, on all cores."""
-        if isinstance(texts, str):
-            raise InputError("search_batch takes a list of texts; search takes one text")
+        if isinstance(texts, str) or not isinstance(texts, Iterable):
+            raise InputError(f"search_batch takes a list of texts, not {type(texts).__name__}; search takes one text")
         settings = Settings(k, theta, candidates, mode, lam, candidates_from, caution=caution)
         return list(self._view.rank([Query("", text) for text in texts], settings, where))
 
     def search_vectors(
         self,
         weights: sp.csr_array,
+        *,
         dense: npt.ArrayLike | None = None,
         k: int = 10,
-        *,
         theta: float = 0.0,
         candidates: int = 10_000,
         lam: float | None = None,
@@ -276,7 +277,25 @@ class Index:
     ) -> Ranking:
         """The k best documents for a ready query vector, one row of weights, and its dense vector."""
         settings = Settings(k, theta, candidates, mode, lam, candidates_from, caution=caution)
-        return self._view.rank_encoded([""], self._view.ready(weights, dense), settings, where)[0]
+        return self._view.rank_ready(self._view.ready_one(weights, dense), settings, where)[0]
+
+    def search_vectors_batch(
+        self,
+        weights: sp.csr_array,
+        *,
+        dense: npt.ArrayLike | None = None,
+        k: int = 10,
+        theta: float = 0.0,
+        candidates: int = 10_000,
+        lam: float | None = None,
+        mode: str | None = None,
+        candidates_from: str = "both",
+        caution: float = 1.0,
+        where: Where = None,
+    ) -> list[Ranking]:
+        """The k best documents for each ready query vector: rows of (queries, vocab), and dense ones beside them."""
+        settings = Settings(k, theta, candidates, mode, lam, candidates_from, caution=caution)
+        return self._view.rank_ready(self._view.ready(weights, dense), settings, where)
 
     def rank(
         self,
@@ -292,34 +311,41 @@ class Index:
         where: Where = None,
     ) -> Iterator[Ranking]:
         """The k best documents for each query, in the queries' order: a run."""
+        if is_sparse(queries) or isinstance(queries, np.ndarray):
+            raise InputError("rank takes a list of Query; search_vectors_batch takes a matrix of ready vectors")
+        if isinstance(queries, str | Query | Mapping) or not isinstance(queries, Iterable):
+            raise InputError(f"rank takes a list of Query, not {type(queries).__name__}")
         return self._view.rank(
             queries, Settings(k, theta, candidates, mode, lam, candidates_from, caution=caution), where
         )
 
-    def explain(self, text: str | Query, id: str, *, lam: float | None = None, mode: str | None = None) -> Explanation:
+    def explain(
+        self, text: str | Query, id: str | int, *, lam: float | None = None, mode: str | None = None
+    ) -> Explanation:
         """Why the document with this id scores what it does for a text."""
         view, query = self._view, text if isinstance(text, Query) else Query("", text)
-        return view.explain(view.encode_again(query), id, Settings(1, mode=mode, lam=lam))
+        return view.explain(view.encode_again(query), given_id(id), Settings(1, mode=mode, lam=lam))
 
     def explain_vectors(
         self,
         weights: sp.csr_array,
-        id: str,
-        dense: npt.ArrayLike | None = None,
+        id: str | int,
         *,
+        dense: npt.ArrayLike | None = None,
         lam: float | None = None,
         mode: str | None = None,
     ) -> Explanation:
         """Why the document with this id scores what it does for a ready query vector."""
-        return self._view.explain(self._view.ready(weights, dense), id, Settings(1, mode=mode, lam=lam))
+        view = self._view
+        return view.explain(view.ready_one(weights, dense), given_id(id), Settings(1, mode=mode, lam=lam))
 
     def docs(self) -> Iterator[Doc]:
         """Every document, in the order they were added, but for what merges moved."""
         return self._view.docs()
 
-    def get(self, id: str) -> Doc | None:
+    def get(self, id: str | int) -> Doc | None:
         """The document with this id."""
-        return self._view.get(id)
+        return self._view.get(given_id(id))
 
     def verify(self) -> None:
         """Reads every file in full; raises IndexFormatError naming the first that is damaged."""

@@ -6,12 +6,16 @@ All are frozen: a step returns new records and never edits old ones.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, overload
 
+import numpy as np
+
 from denslice.errors import InputError
+from denslice.scalars import is_whole, python_scalar
 
 ID_FIELDS = ("id", "_id", "docid")
 TEXT_FIELDS = ("text", "contents", "content")
@@ -19,6 +23,7 @@ META_FIELDS = ("meta", "metadata")
 SCORE_FIELDS = ("score", "lexical", "dense")
 FOUND_FIELDS = (*SCORE_FIELDS, "terms", "lost", "explanation", "cut")  # what a search writes beside a document
 DEEPEST_META = 64  # levels of metadata: what one front door takes, every other can return
+LARGEST_WEIGHT = 3.4028234e38  # float32 holds no more
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +50,10 @@ class Doc:
         """
         rest = _without_scores(fields)
         meta = {name: value for field in META_FIELDS for name, value in _object(rest.pop(field, None), field).items()}
-        doc_id = checked_id(_take(rest, ID_FIELDS))
-        text = _string(_take(rest, TEXT_FIELDS), "text")
-        title = _string(rest.pop("title", None), "title")
-        vector = rest.pop("vector", None)
-        if vector is not None:
-            vector = _object(vector, "vector")
-        return cls(doc_id, text, title, {**meta, **rest}, vector)
+        id, text = _take(rest, ID_FIELDS), _take(rest, TEXT_FIELDS)
+        title, vector = rest.pop("title", None), rest.pop("vector", None)
+        given = cls(id, "" if text is None else text, "" if title is None else title, {**meta, **rest}, vector)
+        return _checked(given)
 
     def to_dict(self) -> dict[str, Any]:
         """The document as the JSON object that `from_dict` reads back unchanged, whatever its metadata is called."""
@@ -69,7 +71,9 @@ class Doc:
         try:
             if not all(isinstance(name, str) for name in self.meta):
                 raise TypeError("names of fields must be strings")
-            return json.dumps(dict(self.meta), ensure_ascii=False, allow_nan=False, sort_keys=True)
+            return json.dumps(
+                dict(self.meta), ensure_ascii=False, allow_nan=False, sort_keys=True, default=_known_to_json
+            )
         except (TypeError, ValueError) as error:
             raise InputError(f"metadata of document {self.id!r} is not JSON: {error}") from None
 
@@ -86,11 +90,10 @@ class Query:
     def from_dict(cls, fields: Mapping[str, Any]) -> Query:
         """A query from a JSON object; other fields are ignored, as collections carry notes there."""
         rest = dict(fields)
-        vector = rest.get("vector")
         return cls(
             checked_id(_take(rest, (*ID_FIELDS, "qid"))),
             _string(_take(rest, (*TEXT_FIELDS, "query")), "text"),
-            None if vector is None else _object(vector, "vector"),
+            checked_vector(rest.get("vector")),
         )
 
 
@@ -176,30 +179,29 @@ class Explanation:
     lost: tuple[Term, ...]
 
 
-def checked_doc(given: object) -> Doc:
-    """The document, from a Doc or a JSON-shaped mapping, if its id, title and text are what they should be."""
-    if not isinstance(given, Doc):
-        if isinstance(given, Mapping):
-            return Doc.from_dict(given)
-        raise InputError(f"a document is a Doc or a dict, not {type(given).__name__}")
-    checked_id(given.id)
-    for name, value in (("title", given.title), ("text", given.text)):
-        if not isinstance(value, str):
-            raise InputError(f"{name} of document {given.id!r} is {type(value).__name__}, expected a string")
-    return given
+def checked_docs(docs: Iterable[object], first: int = 0) -> Iterator[Doc]:
+    """The documents, from Docs or JSON-shaped mappings; an error names the position, counted from `first`, and the id.
+
+    Errors of reading, which know a file and a line, pass as they are.
+    """
+    for position, given in enumerate(docs, first):
+        try:
+            doc = _checked(given) if isinstance(given, Doc) else Doc.from_dict(_mapping(given))
+        except InputError as error:
+            raise InputError(f"document {position}{_told_id(given)}: {error}") from None
+        yield doc
 
 
 def checked_id(value: object) -> str:
-    """The id, if it is one: a string that is not empty and holds no control characters or lone surrogates."""
+    """The id as a string that is not empty and holds no control characters or lone surrogates."""
     if value is None:
         raise InputError(f"no id (looked for {', '.join(ID_FIELDS)})")
-    if not isinstance(value, str):
-        raise InputError(f"id {value!r} is not a string; write it in quotes")
-    if not value.strip():
+    id = given_id(value)
+    if not id.strip():
         raise InputError("the id is empty")
-    if not value.isprintable():
-        raise InputError(f"id {value!r} has characters that cannot be printed")
-    return value
+    if not id.isprintable():
+        raise InputError(f"id {id!r} has characters that cannot be printed")
+    return id
 
 
 def is_nested_deeper(value: object, levels: int) -> bool:
@@ -225,7 +227,97 @@ def _without_scores(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if name not in FOUND_FIELDS}
 
 
-def _take(fields: dict[str, Any], names: tuple[str, ...]) -> object:
+def given_id(value: object) -> str:
+    """The id that a caller means: a string as it is, a whole number by its decimal digits."""
+    if is_whole(value):
+        return str(value)
+    if not isinstance(value, str):
+        raise InputError(f"id {value!r} is {type(value).__name__}, expected a string or a whole number")
+    return str(value)
+
+
+def filter_fields(id: str, title: str, meta: Mapping[str, Any]) -> dict[str, Any]:
+    """What a filter can name of a document: its metadata, and before that its own id, and its title if it has one."""
+    return {**meta, "id": id, **({"title": title} if title else {})}
+
+
+def checked_vector(given: object) -> dict[str, float] | None:
+    """Ready weights by token, if they are finite numbers of 0 or more that float32 holds; None where there are none."""
+    if given is None:
+        return None
+    return {_token(token): _weight(token, weight) for token, weight in _object(given, "vector").items()}
+
+
+def json_value(value: object, name: str) -> Any:
+    """The value as JSON holds it, where it can; `name` is what an error calls it. NaN and infinity are no JSON."""
+    value = python_scalar(value)
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise InputError(f"{name} is {value}, which JSON cannot hold; give a finite number or null")
+        return value
+    if isinstance(value, list | tuple):
+        return [json_value(item, f"{name}[{at}]") for at, item in enumerate(value)]
+    if isinstance(value, Mapping):
+        return json_object(value, name)
+    raise InputError(f"{name} is {type(value).__name__}, which JSON cannot hold; give a string or a number")
+
+
+def json_object(fields: Mapping[Any, object], name: str = "") -> dict[str, Any]:
+    """The fields as JSON holds them; `name` is what an error calls the object they are in."""
+    if wrong := [key for key in fields if not isinstance(key, str)]:
+        raise InputError(f"{name or 'metadata'} has a field {wrong[0]!r}, and names of fields must be strings")
+    return {str(key): json_value(value, f"{name}.{key}" if name else f"field {key!r}") for key, value in fields.items()}
+
+
+def _checked(doc: Doc) -> Doc:
+    """The document with its id as a string and its metadata as JSON holds it, if every part is what it should be."""
+    id = checked_id(doc.id)
+    for name, value in (("title", doc.title), ("text", doc.text)):
+        if not isinstance(value, str):
+            raise InputError(f"{name} is {type(value).__name__}, expected a string")
+    if is_nested_deeper(doc.meta, DEEPEST_META):
+        raise InputError(f"metadata is nested deeper than {DEEPEST_META} levels; flatten it")
+    return Doc(id, doc.text, doc.title, json_object(doc.meta), checked_vector(doc.vector))
+
+
+def _mapping(given: object) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping):
+        raise InputError(f"a document is a Doc or a dict, not {type(given).__name__}")
+    return given
+
+
+def _told_id(given: object) -> str:
+    """The id of something that was given as a document, for an error to name, where it has one."""
+    fields = given if isinstance(given, Mapping) else {"id": given.id} if isinstance(given, Doc) else {}
+    found = next((fields[name] for name in ID_FIELDS if name in fields), None)
+    return "" if found is None else f" (id {found!r})"
+
+
+def _token(token: object) -> str:
+    if not isinstance(token, str) and not is_whole(token):
+        raise InputError(f"token {token!r} is {type(token).__name__}, expected a string or a column's number")
+    return str(token)
+
+
+def _weight(token: object, weight: object) -> float:
+    if not isinstance(weight, int | float | np.integer | np.floating) or isinstance(weight, bool):
+        raise InputError(f"the weight of token {token!r} is {weight!r}, expected a number")
+    if not 0 <= weight <= LARGEST_WEIGHT:
+        raise InputError(f"the weight of token {token!r} is {weight}, expected a finite number, 0 or more")
+    return float(weight)
+
+
+def _known_to_json(value: object) -> object:
+    """A value that json does not know, as one that it does."""
+    known = python_scalar(value)
+    if known is value:
+        raise TypeError(f"{type(value).__name__} is no JSON value")
+    return known
+
+
+def _take(fields: dict[str, Any], names: tuple[str, ...]) -> Any:
     found = [name for name in names if name in fields]
     return fields.pop(found[0]) if found else None
 

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from denslice.errors import InputError
+from denslice.scalars import is_whole, whole_number
 from denslice.vectors import lexical_csr
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class Slicing:
     def random(cls, vocab: int, slices: int, skip: int = 0, seed: int = 0) -> Slicing:
         """Tokens dealt to slices of equal size in a random order."""
         _check(vocab, slices, skip)
+        whole_number("seed", seed, 0)
         dealt = np.random.default_rng(seed).permutation(np.arange(vocab - skip) % slices)
         return cls("random", slices, skip, _with_skipped(dealt, skip))
 
@@ -175,15 +177,9 @@ class Slicing:
         return hash((self.kind, self.slices, self.skip, self.vocab))
 
 
-def is_whole(value: object) -> bool:
-    """Whether a value is a whole number, and not true or false."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
-
-
 def _check(vocab: int, slices: int, skip: int) -> None:
     for name, value, least in (("vocab", vocab, 0), ("slices", slices, 1), ("skip", skip, 0)):
-        if not is_whole(value) or value < least:
-            raise InputError(f"{name} must be a whole number of at least {least}, not {value!r}")
+        whole_number(name, value, least)
     if skip > vocab:
         raise InputError(f"skip must lie between 0 and the vocabulary's size {vocab:,}, not {skip!r}")
 

@@ -50,6 +50,12 @@ class Encoded:
         w = self.weights
         return csr((w.data, w.indices, w.indptr), w.shape) if isinstance(w, Weights) else w
 
+    def rows(self, start: int, end: int) -> Encoded:
+        """The texts from `start` to `end`."""
+        dense = None if self.dense is None else self.dense[start:end]
+        lengths = None if self.lengths is None else self.lengths[start:end]
+        return Encoded(self.lexical[start:end], dense, lengths, self.phrases)
+
 
 @dataclass(frozen=True)
 class Slices:
@@ -91,27 +97,34 @@ def lexical_csr(weights: object, vocab: int | None = None) -> sp.csr_array:
         raise InputError(f"vectors have {matrix.shape[1]:,} columns, expected a vocabulary of {vocab:,}")
     least, most = matrix.data.min(initial=np.inf), matrix.data.max(initial=0)
     if least < 0:
-        raise InputError("vectors hold negative weights; lexical weights are 0 or more")
+        raise InputError(
+            f"vectors hold negative weights, first in row {_row_of(matrix, matrix.data < 0)}; expected 0 or more"
+        )
     if not matrix.has_canonical_format or least == 0:
         matrix = matrix.copy()
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
         most = matrix.data.max(initial=0)
     if not most < np.inf:
-        raise InputError("vectors hold NaN or infinite weights")
+        raise InputError(
+            f"vectors hold NaN or infinite weights, first in row {_row_of(matrix, ~np.isfinite(matrix.data))}"
+        )
     return matrix
 
 
 def dense_rows(vectors: object, count: int) -> Floats:
     """Checked dense vectors (count, dimensions) float32; one vector may come without its first dimension."""
     try:
-        rows = np.atleast_2d(np.asarray(vectors, dtype=np.float32))
+        given = np.asarray(vectors, dtype=np.float32)
     except (ValueError, TypeError):
         raise InputError(f"dense vectors are numbers in rows of one length, not {type(vectors).__name__}") from None
+    rows = given[None] if given.ndim == 1 and count == 1 else given
     if rows.ndim != 2 or len(rows) != count or not rows.shape[1]:
-        raise InputError(f"dense vectors have shape {rows.shape}, expected ({count}, dimensions)")
-    if not np.isfinite(rows).all() or np.abs(rows).max(initial=0) > np.finfo(np.float16).max:
-        raise InputError("dense vectors hold NaN, infinite or too large numbers")
+        found = f"have shape {given.shape}" if given.ndim else f"are the single number {vectors!r}"
+        raise InputError(f"dense vectors {found}, expected ({count}, dimensions)")
+    wrong = ~(np.abs(rows) <= np.finfo(np.float16).max).all(axis=1)  # (count,)
+    if wrong.any():
+        raise InputError(f"dense vectors hold NaN, infinite or too large numbers, first in row {int(wrong.argmax())}")
     return np.ascontiguousarray(rows)
 
 
@@ -129,7 +142,10 @@ def _as_csr(weights: object) -> sp.csr_array:
 
     if isinstance(weights, sp.csr_array) and weights.dtype == np.float32 and weights.ndim == 2:
         return weights
-    if not sp.issparse(weights):
+    if sp.issparse(weights):
+        if weights.ndim == 1:  # type: ignore[attr-defined]
+            weights = weights.reshape(1, -1)  # type: ignore[attr-defined]
+    else:
         try:
             weights = np.atleast_2d(np.asarray(weights, dtype=np.float32))
         except (ValueError, TypeError):
@@ -137,3 +153,8 @@ def _as_csr(weights: object) -> sp.csr_array:
         if weights.ndim != 2:
             raise InputError(f"vectors have 2 dimensions (vectors, vocabulary), not {weights.ndim}")
     return sp.csr_array(weights, dtype=np.float32)
+
+
+def _row_of(matrix: sp.csr_array, marked: npt.NDArray[np.bool_]) -> int:
+    """The row of the first weight that is marked."""
+    return int(np.searchsorted(matrix.indptr, int(marked.argmax()), side="right")) - 1

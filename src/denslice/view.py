@@ -16,12 +16,13 @@ from denslice import encoders
 from denslice.densify import split_by_slice
 from denslice.encoders import Encoder
 from denslice.encoders.bm25 import idf
-from denslice.errors import InputError
-from denslice.records import Doc, Explanation, Query, Ranking
+from denslice.errors import InputError, warn
+from denslice.records import Doc, Explanation, Query, Ranking, checked_vector
 from denslice.search import retrieve
 from denslice.search.explain import Naming, explain
-from denslice.search.filter import parse, passing
+from denslice.search.filter import named_fields, parse, passing
 from denslice.search.gpu.search import Cards, Progress
+from denslice.search.hits import only_hits, rows_with_dense
 from denslice.search.parts import Parts
 from denslice.search.retrieve import NO_MASK, Found, Mask, QueryVectors, Settings
 from denslice.stages import stage
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
 
 BATCH = 256  # queries searched, or documents fetched, at a time
 TOGETHER = 16  # queries a thread takes at a time, at most
-REMEMBERED = 64  # queries whose vectors are kept for the next explanation
+REMEMBERED = 64  # queries whose vectors are kept for the next explanation, and names of fields
+LONGEST_NAME = 80  # characters of a field's name that a warning shows
 Where = Mapping[str, Any] | None
 
 
@@ -90,17 +92,28 @@ class View:
 
     def rank(self, queries: Iterable[Query], settings: Settings, where: Where) -> Iterator[Ranking]:
         """The best documents for each query, in the queries' order."""
-        queries = iter(queries)
+        queries, first = iter(queries), 0
         while batch := list(islice(queries, BATCH)):
             with stage("encode"):
-                encoded = self.encode(batch)
+                encoded = self.encode(batch, first)
             yield from self.rank_encoded([query.id for query in batch], encoded, settings, where)
+            first += len(batch)
+
+    def rank_ready(self, encoded: Encoded, settings: Settings, where: Where) -> list[Ranking]:
+        """The best documents for each ready vector."""
+        count = encoded.weights.shape[0]
+        if count <= BATCH:
+            return self.rank_encoded([""] * count, encoded, settings, where)
+        batches = (encoded.rows(start, start + BATCH) for start in range(0, count, BATCH))
+        return [ranking for batch in batches for ranking in self.rank_ready(batch, settings, where)]
 
     def rank_encoded(
         self, ids: Sequence[str], encoded: Encoded, settings: Settings, where: Where = None
     ) -> list[Ranking]:
         """The best documents for each query, the queries being encoded already."""
         found = self.find(self.query_vectors(encoded, settings), settings, where)
+        if where is not None and not any(one.ids for one in found):
+            self._warn_of_unknown_fields(where)
         return [self._ranking(id, one) for id, one in zip(ids, found, strict=True)]
 
     def explain(self, encoded: Encoded, id: str, settings: Settings) -> Explanation:
@@ -135,16 +148,10 @@ class View:
         place = self.snapshot.find(id)
         return place[0].documents.fetch([place[1]])[place[1]] if place else None
 
-    def encode(self, queries: Sequence[Query]) -> Encoded:
-        """The queries' vectors, before idf and λ."""
-        if self.encoder.reads == "text":
-            wrong = [query.text for query in queries if not isinstance(query.text, str)]
-            if wrong:
-                raise InputError(f"a query is a text, not {type(wrong[0]).__name__}")
-            return self.encoder.encode_queries([query.text for query in queries])
-        if any(query.vector is None for query in queries):
-            raise InputError("this index holds ready vectors: a query must be a vector too, not a text")
-        return self.encoder.encode_queries([query.vector for query in queries])
+    def encode(self, queries: Sequence[Query], first: int = 0) -> Encoded:
+        """The queries' vectors, before idf and λ. An error counts the queries from `first`."""
+        reads = self.encoder.reads
+        return self.encoder.encode_queries([_read(query, at, reads) for at, query in enumerate(queries, first)])
 
     def encode_again(self, query: Query) -> Encoded:
         """The query's vectors, kept for a while: it is often explained for one document after the other."""
@@ -158,18 +165,37 @@ class View:
         return lru_cache(REMEMBERED)(lambda text: encode([text]))
 
     def ready(self, weights: object, dense: object = None) -> Encoded:
+        """Ready query vectors, checked: rows of lexical weights, and a dense vector for each where there are any."""
+        rows = lexical_csr(weights, self.columns())
+        vectors = None if dense is None else dense_rows(dense, rows.shape[0])
+        if vectors is not None and self.snapshot.manifest.segments:
+            self._check_dimensions(vectors.shape[1])
+        return Encoded(rows, vectors)
+
+    def ready_one(self, weights: object, dense: object = None) -> Encoded:
         """One ready query vector, checked."""
-        row = lexical_csr(weights, self.columns())
-        if row.shape[0] != 1:
-            raise InputError(f"search_vectors takes one query, not {row.shape[0]}")
-        return Encoded(row, None if dense is None else dense_rows(dense, 1))
+        encoded = self.ready(weights, dense)
+        if encoded.weights.shape[0] != 1:
+            raise InputError(f"expected one query, found {encoded.weights.shape[0]}; search_vectors_batch takes many")
+        return encoded
 
     def columns(self) -> int:
-        """How many columns ready vectors have; InputError where the index makes its vectors from text."""
-        name = self.snapshot.manifest.encoder
-        if name != "vectors":
-            raise InputError(f"this index encodes text with {name}; it takes no ready vectors")
+        """How many columns matrices of ready vectors have; InputError where the index takes none."""
+        manifest = self.snapshot.manifest
+        if manifest.encoder != "vectors":
+            raise InputError(f"this index encodes text with {manifest.encoder}; it takes no ready vectors")
+        if not manifest.encoder_options.get("vocab"):
+            told = "this index was created without vocab=, so the tokens of its vectors are words"
+            raise InputError(f"{told}: give {{token: weight}}, or create an index with vocab= to use matrices")
         return self.vocab
+
+    def _check_dimensions(self, found: int) -> None:
+        """InputError where a query's dense vector is not as wide as the documents'."""
+        width = self.snapshot.manifest.dimensions
+        if width is None:
+            raise InputError("the query has a dense vector, and the documents of this index have none")
+        if width != found:
+            raise InputError(f"the query has {found} dimensions, the index {width}")
 
     def info(self) -> dict[str, Any]:
         """What the index is: encoder, slicing, counts and sizes."""
@@ -199,19 +225,32 @@ class View:
         with stage("filter"):
             masks = self._masks(where)
         with stage("search"):
-            if self.cards is not None:
-                return self.cards.search(queries, settings, masks)
-            if len(queries) == 1:
-                return [retrieve.search(self.parts, queries[0], settings, masks)]
-            threads = os.cpu_count() or 1
-            few = max(1, min(TOGETHER, len(queries) // (2 * threads)))  # of a thread at a time
-            some = [queries[at : at + few] for at in range(0, len(queries), few)]
-            search = partial(retrieve.search_some, self.parts, settings=settings, masks=masks)
-            with ThreadPoolExecutor(threads) as pool:
-                return list(chain.from_iterable(pool.map(search, some)))
+            search = partial(self._search, settings)
+            return only_hits(search, queries, masks, settings.k, self.snapshot.segments, lambda: self._with_dense)
+
+    def _search(self, settings: Settings, queries: Sequence[QueryVectors], masks: Sequence[Mask]) -> list[Found]:
+        """The best documents for each query, and with a dense vector every document has a score."""
+        if self.cards is not None:
+            return self.cards.search(queries, settings, masks)
+        if len(queries) == 1:
+            return [retrieve.search(self.parts, queries[0], settings, masks)]
+        threads = os.cpu_count() or 1
+        few = max(1, min(TOGETHER, len(queries) // (2 * threads)))  # of a thread at a time
+        some = [queries[at : at + few] for at in range(0, len(queries), few)]
+        search = partial(retrieve.search_some, self.parts, settings=settings, masks=masks)
+        with ThreadPoolExecutor(threads) as pool:
+            return list(chain.from_iterable(pool.map(search, some)))
+
+    @cached_property
+    def _with_dense(self) -> list[Mask]:
+        """Per segment a 1 for each row that has a dense vector."""
+        return [rows_with_dense(segment) for segment in self.snapshot.segments]
 
     def query_vectors(self, encoded: Encoded, settings: Settings, sliced: bool = True) -> list[QueryVectors]:
-        """Each query as search takes it, with the parts its mode asks for and λ in its dense vector."""
+        """Each query as search takes it, with the parts its mode asks for and λ in its dense vector.
+
+        A dense vector that is all zeros, or is weighed by 0, is none.
+        """
         mode = settings.mode or ("lexical" if encoded.dense is None else "hybrid")
         if mode != "lexical" and encoded.dense is None:
             raise InputError(f"mode {mode} needs dense vectors, and this index or query has none")
@@ -221,7 +260,8 @@ class View:
         lam = self.encoder.lam if settings.lam is None else settings.lam
         vectors: list[Floats | None] = [None] * (len(starts) - 1)
         if mode != "lexical" and encoded.dense is not None:
-            vectors = list(np.float32(lam) * encoded.dense)
+            weighed = np.float32(lam) * encoded.dense  # (queries, dimensions)
+            vectors = [vector if vector.any() else None for vector in weighed]
         cuts = [slice(start, end) for start, end in pairwise(starts.tolist())]
         return [QueryVectors(keys[cut], weights[cut], vector) for cut, vector in zip(cuts, vectors, strict=True)]
 
@@ -248,6 +288,21 @@ class View:
         passes = [passing(parsed, segment, filterable) for segment in segments]
         return [mask & here if len(here) else mask for mask, here in zip(passes, live, strict=True)]
 
+    def _warn_of_unknown_fields(self, where: Mapping[str, Any]) -> None:
+        """A DensliceWarning for each field that a filter which found nothing names, and that no document has."""
+        for field in sorted(named_fields(parse(where))):
+            if not self._has_field(field):
+                warn(f"no document has the field {field[:LONGEST_NAME]!r}, which where names")
+
+    @cached_property
+    def _has_field(self) -> Callable[[str], bool]:
+        """Whether a document has a field; kept, since nothing changes in a commit. Without documents, always."""
+        segments = self._every_segment()
+        return lru_cache(REMEMBERED)(lambda field: not segments or any(s.documents.has_field(field) for s in segments))
+
+    def _every_segment(self) -> Sequence[Segment]:
+        return self.snapshot.segments
+
     def _ranking(self, query_id: str, found: Found) -> Ranking:
         parts = tuple(zip(found.lexical.tolist(), found.dense.tolist(), strict=True)) if len(found.dense) else ()
         documents = partial(self._documents, found)
@@ -261,3 +316,16 @@ class View:
                 rows = found.rows[found.segments == at].tolist()
                 docs |= {(at, row): doc for row, doc in self.snapshot.segments[at].documents.fetch(rows).items()}
         return [docs[place] for place in zip(found.segments.tolist(), found.rows.tolist(), strict=True)]
+
+
+def _read(query: object, position: int, reads: str) -> object:
+    """What an encoder reads of a query."""
+    if not isinstance(query, Query):
+        raise InputError(f"query {position} is {type(query).__name__}, expected a Query")
+    if reads == "text":
+        if not isinstance(query.text, str):
+            raise InputError(f"query {position} is {type(query.text).__name__}, expected a text")
+        return query.text
+    if query.vector is None:
+        raise InputError("this index holds ready vectors: a query must be a vector too, not a text")
+    return checked_vector(query.vector)

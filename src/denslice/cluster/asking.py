@@ -14,7 +14,8 @@ from typing import Any
 from denslice.cluster import engine
 from denslice.cluster.layout import Layout
 from denslice.cluster.replica import Replica
-from denslice.errors import DensliceError, InputError
+from denslice.errors import DensliceError
+from denslice.scalars import number, whole_number
 
 AT_ONCE = 4  # calls a replica works on side by side
 POLL = 0.5  # seconds
@@ -41,11 +42,11 @@ class Serving:
     device: str = "cpu"  # where replicas search
 
     def __post_init__(self) -> None:
-        if not isinstance(self.replicas, int) or self.replicas < 1:
-            raise InputError(f"replicas must be a whole number of at least 1, not {self.replicas!r}")
+        object.__setattr__(self, "replicas", whole_number("replicas", self.replicas, 1))
         for name in ("cpus", "gpus", "patience", "wait"):
-            if not (getattr(self, name) or 0) >= 0:
-                raise InputError(f"{name} must be 0 or more, not {getattr(self, name)!r}")
+            value = getattr(self, name)
+            if value is not None or name != "cpus":
+                object.__setattr__(self, name, number(name, value, 0))
 
 
 class Replicas:

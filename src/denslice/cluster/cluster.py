@@ -21,7 +21,7 @@ from denslice.cluster.shard import Head
 from denslice.cluster.view import ClusterView
 from denslice.errors import DensliceError, InputError, MissingShardsError
 from denslice.index import Index
-from denslice.records import Doc, checked_doc, checked_id
+from denslice.records import Doc, checked_docs, checked_id
 from denslice.store import lock
 from denslice.store.vocabulary import Growth
 from denslice.vectors import Encoded, Ints, dense_rows, lexical_csr, stacked
@@ -68,7 +68,7 @@ class Cluster(Index):
         def batches(words: Growth) -> Iterator[Batch]:
             manifest = self._view.snapshot.manifest
             encoder = encoders.load(manifest.encoder, manifest.encoder_options, words)
-            return encode_batches(map(checked_doc, docs), encoder)
+            return encode_batches(checked_docs(docs), encoder)
 
         return self._add(batches, wait, progress)
 

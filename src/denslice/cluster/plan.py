@@ -14,7 +14,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from denslice.errors import InputError
+from denslice.scalars import number
 from denslice.store.manifest import FORMAT
 
 KEPT_BYTES, LOST_BYTES, POSTING_BYTES = 7, 4, 3  # of a weight: posting and row; lost row; posting alone
@@ -45,12 +45,9 @@ class Need:
     scan_dense: bool = True  # every passage's dense vector, and not only those of lexical candidates
 
     def __post_init__(self) -> None:
-        least = {"dense": 0, "text": 0, "scan_dense": 0}
         for field in fields(self):
-            value = getattr(self, field.name)
-            if not (math.isfinite(value) and value >= least.get(field.name, 1e-9)):
-                told = "0 or more" if field.name in least else "above 0"
-                raise InputError(f"{field.name} must be a number {told}, not {value!r}")
+            if field.name != "scan_dense":
+                number(field.name, getattr(self, field.name), 0, above=field.name not in ("dense", "text"))
 
 
 class Step(NamedTuple):

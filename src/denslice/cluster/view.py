@@ -16,6 +16,7 @@ from denslice.errors import MissingShardsError
 from denslice.records import Doc, Explanation, Ranking
 from denslice.search.retrieve import Found, QueryVectors, Settings
 from denslice.stages import stage
+from denslice.store.segment import Segment
 from denslice.store.snapshot import Snapshot
 from denslice.vectors import Ints
 from denslice.view import BATCH, View, Where
@@ -88,14 +89,16 @@ class ClusterView(View):
 
     def docs(self) -> Iterator[Doc]:
         """Every document that can be found, shard after shard."""
-        for shard in self.shards:
-            for segment in shard.segments:
-                yield from segment.live_docs(BATCH)
+        for segment in self._every_segment():
+            yield from segment.live_docs(BATCH)
 
     def get(self, id: str) -> Doc | None:
         """The document with this id."""
         found: list[Doc | None] = self._ask_owner(id, Documents([id]))
         return found[0]
+
+    def _every_segment(self) -> list[Segment]:
+        return [segment for shard in self.shards for segment in shard.segments]
 
     def info(self) -> dict[str, Any]:
         """What the cluster is: as of an index, with counts and sizes of all shards."""

@@ -7,7 +7,6 @@ a token as words are, in one of BUCKETS that its hash names, so that a vocabular
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -19,8 +18,9 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-from denslice.encoders.text import Analyzer, Remembered
+from denslice.encoders.text import Analyzer, Remembered, has_words
 from denslice.errors import InputError
+from denslice.scalars import number
 from denslice.store.vocabulary import ABSENT, Growth, Words
 from denslice.vectors import Encoded, Floats, Ints, Phrases, Weights, csr
 
@@ -62,14 +62,14 @@ class Bm25Config:
 
     def __post_init__(self) -> None:
         self.analyzer()
-        if not (_is_number(self.k1) and self.k1 >= 0):
-            raise InputError(f"k1 is {self.k1!r}, expected a number of 0 or more")
-        if not (_is_number(self.b) and 0 <= self.b <= 1):
-            raise InputError(f"b is {self.b!r}, expected a number from 0 to 1")
-        if not (_is_number(self.phrases) and self.phrases >= 0):
-            raise InputError(f"phrases is {self.phrases!r}, expected a number of 0 or more")
-        if not (_is_number(self.average_length) and self.average_length > 0):
-            raise InputError(f"average_length is {self.average_length!r}, expected a number above 0")
+        numbers = {
+            "k1": number("k1", self.k1, 0),
+            "b": number("b", self.b, 0, 1),
+            "phrases": number("phrases", self.phrases, 0),
+            "average_length": number("average_length", self.average_length, 0, above=True),
+        }
+        for name, value in numbers.items():  # numpy's numbers as Python's own, which JSON can hold
+            object.__setattr__(self, name, value)
 
     def analyzer(self) -> Analyzer:
         """The analyzer these settings describe."""
@@ -159,7 +159,7 @@ class Bm25:
 
     def _counted(self, text: str, phrases: dict[int, tuple[str, ...]]) -> list[tuple[int, int]]:
         """The known words and phrases of a text in order, and how often each occurs; `phrases` learns the latter."""
-        words = self.analyzer.words(text)
+        words = self.analyzer.words(text) if has_words(text) else []  # a line of underscores is a word to a document
         counts = Counter(map(self.words.find, words))
         if self.config.phrases:
             counts.update(self._paired(words, phrases))
@@ -253,7 +253,3 @@ def _flat(ids: list[list[int]]) -> tuple[TokenIds, TokenIds]:
     sizes = [len(row) for row in ids]
     flat = np.fromiter(chain.from_iterable(ids), dtype=np.int32, count=sum(sizes))
     return flat, np.repeat(np.arange(len(ids), dtype=np.int32), sizes)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

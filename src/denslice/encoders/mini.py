@@ -14,17 +14,20 @@ from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from denslice.encoders.bm25 import Bm25, Bm25Config, Token
 from denslice.encoders.model_config import CONFIG, ModelConfig
-from denslice.encoders.text import well_formed
+from denslice.encoders.text import has_words, well_formed
 from denslice.encoders.word_pieces import DOCS, QUERIES, Standing, occurrences, pooled, standing
 from denslice.errors import InputError
 from denslice.store.vocabulary import Words
 from denslice.vectors import Encoded, Floats, Phrases, Weights
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding
 
 NAME = "mini"
 MODEL, TOKENIZER = "model.onnx", "tokenizer.json"
@@ -103,6 +106,7 @@ class Model:
         path = str(folder / MODEL)
         self._session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
         self._tokenizers = [Tokenizer.from_file(str(folder / TOKENIZER)) for _ in self.lengths]
+        self._unknown = self._tokenizers[0].token_to_id(getattr(self._tokenizers[0].model, "unk_token", None) or "")
         for tokenizer, length in zip(self._tokenizers, self.lengths, strict=True):
             tokenizer.enable_truncation(length)
 
@@ -122,7 +126,12 @@ class Model:
         words = spans(beginning)
         if len(text) > CHARACTERS * length and words and words[-1][2] == len(beginning):
             words.pop()  # cut in the middle, perhaps
-        return Read(words, pieces.offsets, importance[0], dense[0] * (len(pieces.ids) > 2))  # an empty text: 0
+        return Read(words, pieces.offsets, importance[0], dense[0] * self._has_token(beginning, pieces))
+
+    def _has_token(self, text: str, pieces: Encoding) -> bool:
+        """Whether the model knows a piece of the text that is more than punctuation; a text without has no vector."""
+        read = zip(pieces.ids, pieces.special_tokens_mask, pieces.offsets, strict=True)
+        return any(id != self._unknown and not mark and has_words(text[slice(*at)]) for id, mark, at in read)
 
 
 def mini_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:

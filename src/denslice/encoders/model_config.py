@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from denslice.encoders.bm25 import Bm25Config
 from denslice.errors import InputError
+from denslice.scalars import number, whole_number
 
 CONFIG = "denslice.json"  # its name in a model's folder
 LEXICAL = ("none", "splade", "unicoil", "words")
@@ -69,30 +69,21 @@ class ModelConfig:
         return cls(**settings)
 
     def _check_types(self) -> None:
-        for name in ("dimensions", "head_width"):
-            if getattr(self, name) is not None:
-                _check_count(name, getattr(self, name), 1)
-        for name in ("max_length", "query_length"):
-            _check_count(name, getattr(self, name), 3)  # one token between [CLS] and [SEP]
+        least = {"dimensions": 1, "head_width": 1, "max_length": 3, "query_length": 3}  # a token in [CLS] … [SEP]
+        for name, count in least.items():
+            if getattr(self, name) is not None or name.endswith("length"):
+                object.__setattr__(self, name, whole_number(name, getattr(self, name), count))
         for name in ("query_prompt", "doc_prompt"):
             if not isinstance(getattr(self, name), str):
                 raise InputError(f"{name} is {getattr(self, name)!r}, expected a string")
         if not isinstance(self.normalise, bool):
             raise InputError(f"normalise is {self.normalise!r}, expected true or false")
-        if not _is_number(self.lam) or self.lam < 0:
-            raise InputError(f"lam is {self.lam!r}, expected a number of 0 or more")
-        Bm25Config(b=self.b, average_length=self.average_length, phrases=self.phrases)
+        object.__setattr__(self, "lam", number("lam", self.lam, 0))
+        words = Bm25Config(b=self.b, average_length=self.average_length, phrases=self.phrases)
+        for name in ("b", "average_length", "phrases"):
+            object.__setattr__(self, name, getattr(words, name))
 
 
 def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
     if value not in choices:
         raise InputError(f"{name} is {value!r}, expected one of {', '.join(choices)}")
-
-
-def _check_count(name: str, value: object, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise InputError(f"{name} is {value!r}, expected a whole number of at least {least}")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -6,6 +6,7 @@ The same words as bm25s makes by default, and pairs of characters where a script
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -32,6 +33,7 @@ _CJK = (
 )
 _has_cjk = re.compile(f"[{_CJK}]").search
 _words = re.compile(r"\b\w\w+\b")
+_has_letter = re.compile(r"[^\W_]").search
 _ascii_or_space = "".join(char if char.isalnum() or char == "_" else " " for char in map(chr, range(128)))
 _words_or_cjk = re.compile(rf"[{_CJK}]+|[^\W{_CJK}]{{2,}}")
 
@@ -112,6 +114,13 @@ class Analyzer:
     @cached_property
     def _stems(self) -> Remembered[str | None]:
         return Remembered(self.stem)
+
+
+def has_words(text: str) -> bool:
+    """Whether a text has a letter, a digit or a sign such as an emoji: something besides punctuation and space."""
+    if _has_letter(text):
+        return True
+    return not text.isascii() and any(unicodedata.category(char) == "So" for char in text)
 
 
 def well_formed(text: str) -> str:

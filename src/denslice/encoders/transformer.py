@@ -14,8 +14,9 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from denslice.encoders.model import BiEncoder
-from denslice.encoders.text import well_formed
+from denslice.encoders.text import has_words, well_formed
 from denslice.errors import InputError
+from denslice.scalars import whole_number
 from denslice.vectors import Encoded, Floats, Phrases, stacked
 
 import torch  # isort: skip  # after the model's module, which says how to install it
@@ -46,8 +47,6 @@ class TransformerEncoder:
         batch: int = BATCH,
         progress: Progress | None = None,
     ) -> None:
-        if batch < 1:
-            raise InputError(f"batch is {batch}, expected a whole number of at least 1")
         if model.config.lexical == "words":
             raise InputError(
                 f"{name} weighs words, which torch is not needed for: export it first, then use that folder"
@@ -55,7 +54,7 @@ class TransformerEncoder:
         self.device = _device(device)
         self.model = model.eval().to(self.device)
         self.name = name
-        self.batch = batch
+        self.batch = whole_number("batch", batch, 1)
         self.progress = progress
         self.lam = model.config.lam
         self.licence = model.licence
@@ -84,7 +83,7 @@ class TransformerEncoder:
         return self._encode(texts, self.model.config.max_length, self.model.config.doc_prompt)
 
     def encode_queries(self, texts: Sequence[str]) -> Encoded:
-        """The same of queries, which are cut sooner. A text without a token is all zeros."""
+        """The same of queries, which are cut sooner."""
         return self._encode(texts, self.model.config.query_length, self.model.config.query_prompt)
 
     def token(self, id: int) -> str:
@@ -97,15 +96,27 @@ class TransformerEncoder:
         return {}
 
     def _encode(self, texts: Sequence[str], limit: int, prompt: str) -> Encoded:
-        ids = self._token_ids([prompt, *(prompt + self._clipped(well_formed(text), limit) for text in texts)], limit)
-        lengths = np.array([len(sequence) for sequence in ids])
-        bare, lengths = lengths[0], lengths[1:]  # what a text without tokens comes to
+        """The texts' vectors, the longest texts first. A text without a token is all zeros."""
+        clipped = [self._clipped(well_formed(text), limit) for text in texts]
+        bare, *ids = self._token_ids([prompt, *(prompt + text for text in clipped)], limit)
+        lengths = np.array([len(sequence) for sequence in ids], dtype=np.int64)
+        told = [self._has_token(text, sequence, bare) for text, sequence in zip(clipped, ids, strict=True)]
         order = np.argsort(-lengths, kind="stable")
-        order = order[lengths[order] > bare]
+        order = order[np.array(told, dtype=np.bool_)[order]]
         if self.progress and len(order) < len(texts):
             self.progress(len(texts) - len(order))
-        parts = list(self._parts([ids[1 + row] for row in order]))
+        parts = list(self._parts([ids[row] for row in order]))
         return self._restored(parts, order, len(texts))
+
+    def _has_token(self, text: str, ids: TokenIds, bare: TokenIds) -> bool:
+        """Whether the model knows a piece of the text that is more than punctuation. `bare` is the prompt's ids."""
+        unknown = self.model.tokenizer.unk_token_id
+        if len(ids) <= len(bare) or not has_words(text):
+            return False
+        if unknown is None or ids.count(unknown) == bare.count(unknown):
+            return True
+        pieces = self.model.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+        return any(id != unknown and has_words(self.model.tokenizer.decode([id])) for id in pieces)
 
     def _token_ids(self, texts: list[str], limit: int) -> list[TokenIds]:
         split = self.model.tokenizer(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from denslice.errors import InputError
+from denslice.scalars import whole_number
 from denslice.store.vocabulary import ABSENT, Growth, Words
 from denslice.vectors import Encoded, Phrases, csr
 
@@ -21,8 +21,8 @@ class VectorsConfig:
     vocab: int | None = None
 
     def __post_init__(self) -> None:
-        if self.vocab is not None and (not isinstance(self.vocab, int) or self.vocab < 1):
-            raise InputError(f"vocab is {self.vocab!r}, expected a whole number of at least 1")
+        if self.vocab is not None:  # numpy's numbers as Python's own, which JSON can hold
+            object.__setattr__(self, "vocab", whole_number("vocab", self.vocab, 1))
 
     def to_json(self) -> dict[str, Any]:
         """The settings as a JSON object."""
@@ -72,7 +72,7 @@ class Vectors:
                 if (at := column(token)) != ABSENT:
                     rows.append(row)
                     columns.append(at)
-                    weights.append(checked_weight(token, weight))
+                    weights.append(weight)
         shape = (len(vectors), self.config.vocab or len(self.words))
         matrix = csr((np.array(weights, dtype=np.float32), (rows, columns)), shape)
         matrix.sum_duplicates()
@@ -84,11 +84,3 @@ class Vectors:
         if not (token.isascii() and token.isdigit() and int(token) < vocab):
             raise InputError(f"token {token!r} is not a column of this index: a number from 0 to {vocab - 1:,}")
         return int(token)
-
-
-def checked_weight(token: str, weight: object) -> float:
-    """The weight, if it is a finite number of 0 or more."""
-    number = isinstance(weight, int | float) and not isinstance(weight, bool)
-    if not number or not math.isfinite(weight) or weight < 0:  # type: ignore[arg-type, operator]
-        raise InputError(f"weight {weight!r} of token {token!r} is not a finite number of 0 or more")
-    return float(weight)  # type: ignore[arg-type]

@@ -14,13 +14,16 @@ import numpy as np
 import numpy.typing as npt
 
 from denslice.errors import IndexFormatError, InputError
+from denslice.records import json_value
+from denslice.scalars import is_whole
 from denslice.store.documents import PRESENT, Documents, kind_and_value
 from denslice.store.segment import Segment
 
 OPERATORS = ("eq", "ne", "in", "gt", "gte", "lt", "lte", "exists")
 DEEPEST = 32
+NO_ROWS: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 Mask = npt.NDArray[np.bool_]
-Meta = Mapping[str, Any]
+Fields = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -65,21 +68,32 @@ def parse(where: object, depth: int = 0) -> Filter:
     return _all([_parse_item(key, value, depth) for key, value in where.items()])
 
 
-def matches(filter: Filter, meta: Meta) -> bool:
-    """Whether a document with this metadata passes: the definition."""
+def matches(filter: Filter, fields: Fields) -> bool:
+    """Whether a document with these fields (`records.filter_fields`) passes: the definition."""
     match filter:
         case Every(parts):
-            return all(matches(part, meta) for part in parts)
+            return all(matches(part, fields) for part in parts)
         case Some(parts):
-            return any(matches(part, meta) for part in parts)
+            return any(matches(part, fields) for part in parts)
         case Not(part):
-            return not matches(part, meta)
+            return not matches(part, fields)
         case Condition(field, "exists", operand):
-            return (field in meta) is operand
+            return (field in fields) is operand
         case Condition(field, "ne", operand):
-            return not matches(Condition(field, "eq", operand), meta)
+            return not matches(Condition(field, "eq", operand), fields)
         case Condition(field, operator, operand):
-            return field in meta and _holds(operator, meta[field], operand)
+            return field in fields and _holds(operator, fields[field], operand)
+
+
+def named_fields(filter: Filter) -> set[str]:
+    """The fields that the filter has conditions on."""
+    match filter:
+        case Every(parts) | Some(parts):
+            return {field for part in parts for field in named_fields(part)}
+        case Not(part):
+            return named_fields(part)
+        case Condition(field, _, _):
+            return {field}
 
 
 def passing(filter: Filter, segment: Segment, filterable: Sequence[str]) -> npt.NDArray[np.uint8]:
@@ -88,8 +102,8 @@ def passing(filter: Filter, segment: Segment, filterable: Sequence[str]) -> npt.
     quick = [part for part in parts if _is_indexed(part, filterable)]
     slow = [part for part in parts if not _is_indexed(part, filterable)]
     mask = _indexed(Every(tuple(quick)), segment.documents, segment.rows)
-    for row, meta in segment.documents.metadata(np.flatnonzero(mask).tolist()) if slow else ():
-        mask[row] = matches(Every(tuple(slow)), meta)
+    for row, fields in segment.documents.fields(np.flatnonzero(mask).tolist()) if slow else ():
+        mask[row] = matches(Every(tuple(slow)), fields)
     return mask.astype(np.uint8)
 
 
@@ -108,12 +122,11 @@ def _parse_item(key: object, value: Any, depth: int) -> Filter:
 
 
 def _parse_test(field: str, operator: object, operand: Any) -> Condition:
-    if isinstance(operand, np.generic):
-        operand = operand.item()
     if operator not in OPERATORS:
         raise InputError(f"unknown operator {operator!r} for {field!r} in where; known: {', '.join(OPERATORS)}")
     if operator == "in" and not isinstance(operand, list | tuple):
         raise InputError(f'"in" for {field!r} in where takes a list, not {type(operand).__name__}')
+    operand = _json_operand(field, str(operator), operand)
     if operator == "exists" and not isinstance(operand, bool):
         raise InputError(f'"exists" for {field!r} in where takes true or false, not {operand!r}')
     if operator in ("gt", "gte", "lt", "lte") and (
@@ -121,6 +134,22 @@ def _parse_test(field: str, operator: object, operand: Any) -> Condition:
     ):
         raise InputError(f'"{operator}" for {field!r} in where takes a number or a string, not {operand!r}')
     return Condition(field, str(operator), operand)
+
+
+def _json_operand(field: str, operator: str, operand: Any) -> Any:
+    """The operand as metadata would be stored; of the field `id`, whole numbers as the ids they mean."""
+    name = f'"{operator}" for {field!r} in where'
+    try:
+        operand = json_value(operand, name)
+    except RecursionError:
+        raise InputError(f"{name} is nested too deeply, or holds itself") from None
+    if field == "id" and operator in ("eq", "ne", "in"):
+        return [_id(item) for item in operand] if isinstance(operand, list) else _id(operand)
+    return operand
+
+
+def _id(operand: Any) -> Any:
+    return str(operand) if is_whole(operand) else operand
 
 
 def _all(parts: list[Any]) -> Filter:
@@ -169,7 +198,7 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def _is_indexed(filter: Filter, filterable: Sequence[str]) -> bool:
-    """Whether the tables of filterable fields can answer it."""
+    """Whether the tables of ids and of filterable fields can answer it."""
     match filter:
         case Every(parts) | Some(parts):
             return all(_is_indexed(part, filterable) for part in parts)
@@ -177,15 +206,13 @@ def _is_indexed(filter: Filter, filterable: Sequence[str]) -> bool:
             return _is_indexed(part, filterable)
         case Condition(field, operator, operand):
             operands = operand if operator == "in" else [operand]
-            return field in filterable and all(_fits_the_table(item) for item in operands)
+            return (field == "id" or field in filterable) and all(_fits_the_table(item) for item in operands)
 
 
 def _fits_the_table(operand: object) -> bool:
-    if isinstance(operand, float):
-        return operand == operand  # NaN is NULL to SQLite
     if isinstance(operand, int):
         return -(2**63) <= operand < 2**63
-    return operand is None or (isinstance(operand, str) and operand.isprintable())
+    return operand is None or isinstance(operand, float) or (isinstance(operand, str) and operand.isprintable())
 
 
 def _indexed(filter: Filter, documents: Documents, count: int) -> Mask:
@@ -198,6 +225,8 @@ def _indexed(filter: Filter, documents: Documents, count: int) -> Mask:
             return ~_indexed(part, documents, count)
         case Condition(field, "ne", operand):
             return ~_indexed(Condition(field, "eq", operand), documents, count)
+        case Condition("id", operator, operand):
+            return _with_ids(operator, operand, documents, count)
         case Condition(field, "in", operand):
             return _indexed(Some(tuple(Condition(field, "eq", item) for item in operand)), documents, count)
         case Condition(field, "exists", operand):
@@ -206,6 +235,17 @@ def _indexed(filter: Filter, documents: Documents, count: int) -> Mask:
         case Condition(field, operator, operand):
             kind, value = kind_and_value(operand) or (PRESENT, None)
             return _rows_mask(documents, documents.having(operator, field, kind, value), count)
+
+
+def _with_ids(operator: str, operand: Any, documents: Documents, count: int) -> Mask:
+    """The rows whose id stands so to the operand; an id is a string, and every document has one."""
+    if operator == "exists":
+        return np.full(count, operand)
+    if operator == "in":
+        found = documents.rows([item for item in operand if isinstance(item, str)]).values()
+        return _rows_mask(documents, np.fromiter(found, np.int64), count)
+    rows = documents.having_id(operator, operand) if isinstance(operand, str) else NO_ROWS
+    return _rows_mask(documents, rows, count)
 
 
 def _reduced(join: np.ufunc, parts: tuple[Filter, ...], documents: Documents, count: int) -> Mask:

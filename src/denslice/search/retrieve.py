@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from denslice.errors import InputError
+from denslice.scalars import number, whole_number
 from denslice.search.parts import Parts
 from denslice.store.segment import Segment
 from denslice.vectors import Floats, Ints, Phrases
@@ -80,18 +81,17 @@ class Settings:
     caution: float = 1.0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.k, int) or self.k < 1:
-            raise InputError(f"k must be a whole number of at least 1, not {self.k!r}")
-        if not self.theta >= 0:
-            raise InputError(f"theta must be 0 or more, not {self.theta!r}")
-        if not isinstance(self.candidates, int) or self.candidates < 1:
-            raise InputError(f"candidates must be a whole number of at least 1, not {self.candidates!r}")
+        numbers: dict[str, object] = {
+            "k": whole_number("k", self.k, 1),
+            "theta": self.theta if self.theta == np.inf else number("theta", self.theta, 0),
+            "candidates": whole_number("candidates", self.candidates, 1),
+            "lam": None if self.lam is None else number("lam", self.lam, 0),
+            "caution": number("caution", self.caution, 0, 1, above=True),
+        }
+        for name, value in numbers.items():  # numpy's numbers as Python's own: a kernel is compiled for each type
+            object.__setattr__(self, name, value)
         if self.mode not in (None, *MODES):
             raise InputError(f"mode must be one of {', '.join(MODES)}, not {self.mode!r}")
-        if self.lam is not None and not (self.lam >= 0 and np.isfinite(self.lam)):
-            raise InputError(f"lam must be 0 or more, not {self.lam!r}")
-        if not 0 < self.caution <= 1:
-            raise InputError(f"caution must be above 0 and at most 1, not {self.caution!r}")
         if self.candidates_from not in SIDES:
             raise InputError(f"candidates_from must be one of {', '.join(SIDES)}, not {self.candidates_from!r}")
 

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from denslice.errors import IndexFormatError, InputError, UnavailableError
-from denslice.records import Doc
+from denslice.records import Doc, filter_fields
 from denslice.store.files import StoredFile, damaged
 from denslice.store.folder import Folder
 
@@ -40,7 +40,9 @@ INSERT_VALUE = "INSERT INTO field_values VALUES (?, ?, ?, ?)"
 BY_ROWS = (
     "SELECT row, docs.id, title, text, meta FROM json_each(?) AS wanted CROSS JOIN docs ON docs.row = wanted.value"
 )
-META_BY_ROWS = "SELECT row, meta FROM json_each(?) AS wanted CROSS JOIN docs ON docs.row = wanted.value"
+FIELDS_BY_ROWS = (
+    "SELECT row, docs.id, title, meta FROM json_each(?) AS wanted CROSS JOIN docs ON docs.row = wanted.value"
+)
 BY_IDS = "SELECT docs.id, row FROM json_each(?) AS wanted CROSS JOIN docs ON docs.id = wanted.value"
 HAVING = {
     "exists": "SELECT row FROM field_values WHERE field = ? AND kind = ?",
@@ -50,6 +52,16 @@ HAVING = {
     "lt": "SELECT row FROM field_values WHERE field = ? AND kind = ? AND value < ?",
     "lte": "SELECT row FROM field_values WHERE field = ? AND kind = ? AND value <= ?",
 }
+HAVING_ID = {
+    "eq": "SELECT row FROM docs WHERE id = ?",
+    "gt": "SELECT row FROM docs WHERE id > ?",
+    "gte": "SELECT row FROM docs WHERE id >= ?",
+    "lt": "SELECT row FROM docs WHERE id < ?",
+    "lte": "SELECT row FROM docs WHERE id <= ?",
+}
+EVERY_META = "SELECT meta FROM docs"
+ANY_TITLE = "SELECT 1 FROM docs WHERE title <> '' LIMIT 1"
+ANY_WITH = "SELECT 1 FROM docs WHERE EXISTS (SELECT 1 FROM json_each(meta) WHERE key = ?) LIMIT 1"
 PRESENT, NULL, BOOLEAN, NUMBER, STRING = range(5)
 OUTSIDE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PERM, sqlite3.SQLITE_INTERRUPT)
 Told = TypeVar("Told")
@@ -109,15 +121,27 @@ class Documents:
             raise damaged(self.path, f"{len(rows) - len(docs):,} documents are missing")
         return docs
 
-    def metadata(self, rows: Sequence[int]) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Each of these rows with its metadata."""
-        return ((row, self._meta(meta)) for row, meta in self._all(META_BY_ROWS, json.dumps(rows)))
+    def fields(self, rows: Sequence[int]) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Each of these rows with the fields that a filter can name."""
+        found = self._all(FIELDS_BY_ROWS, json.dumps(rows))
+        return ((row, filter_fields(id, title, self._meta(meta))) for row, id, title, meta in found)
+
+    def has_field(self, field: str) -> bool:
+        """Whether a document here has a field of this name, which may take a look at all of them."""
+        if not field.isprintable():  # SQLite cuts a name at NUL, and cannot take half a surrogate pair
+            return any(field in self._meta(meta) for (meta,) in self._all(EVERY_META))
+        is_own = field == "id" or (field == "title" and bool(self._all(ANY_TITLE)))
+        return is_own or bool(self._all(ANY_WITH, field))
 
     def rows(self, ids: Sequence[str]) -> dict[str, int]:
         """The rows of those ids that are here."""
         found = self._all(BY_IDS, json.dumps(ids))
         wanted = set(ids)  # SQLite cuts a text at NUL and then finds another id than was asked for
         return {id: row for id, row in found if id in wanted}
+
+    def having_id(self, operator: str, value: str) -> npt.NDArray[np.int64]:
+        """The rows whose id stands so to `value`, from the index of ids."""
+        return np.array([row for (row,) in self._all(HAVING_ID[operator], value)], dtype=np.int64)
 
     def having(self, operator: str, field: str, kind: int, value: object = None) -> npt.NDArray[np.int64]:
         """The rows whose filterable field has a value of this kind that stands so to `value`."""
@@ -199,9 +223,10 @@ def _trouble(path: Path, error: sqlite3.Error | UnicodeDecodeError) -> IndexForm
 
 def indexed_values(doc: Doc, field: str) -> Iterable[tuple[int, object]]:
     """The kind and value of each line a document has in the table of a filterable field."""
-    if field not in doc.meta:
+    fields = filter_fields(doc.id, doc.title, doc.meta)
+    if field not in fields:
         return []
-    value = doc.meta[field]
+    value = fields[field]
     scalars = [kind_and_value(item) for item in (value if isinstance(value, list | tuple) else [value])]
     return [(PRESENT, None), *(scalar for scalar in scalars if scalar)]
 
