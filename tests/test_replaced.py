@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
+import serving
 from denslice import Index, InputError, open_index
 from denslice.errors import DensliceError
+from denslice.serve.settings import Limits
 from many_commits import handles
+from waiting import wait_until
 
 
 def made(path: Path, word: str) -> Path:
@@ -215,3 +218,21 @@ def test_an_index_is_a_context_and_says_what_it_is(live: Path) -> None:
     assert ranking[0].text.startswith("fruit apple")
     del ranking
     assert handles() == before
+
+
+@pytest.mark.parametrize("replace", REPLACE)
+def test_a_server_moves_on_to_an_index_of_the_same_generation(
+    live: Path, new: Path, replace: Callable[[Path, Path], None]
+) -> None:
+    with serving.live(open_index(live), Limits(refresh_seconds=0.05)) as server:
+        assert found(server, "apple") == {"apple"}
+        replace(live, new)
+        wait_until(lambda: found(server, "pear") == {"pear"})
+        assert found(server, "apple") == set()
+        assert server.ask("/readyz").status == 200
+
+
+def found(server: serving.Live, word: str) -> set[str]:
+    """The words that hits for a word are of, explained."""
+    hits = server.search(word, k=20, explain=True).json()["results"][0]["hits"]
+    return {hit["text"].split()[1] for hit in hits}

@@ -155,6 +155,11 @@ class Index:
         return self._view.generation
 
     @property
+    def commit(self) -> str:
+        """The name of the commit that is shown: no other has it, not even of an index that took this one's place."""
+        return self._view.commit
+
+    @property
     def lam(self) -> float:
         """λ, the weight of the dense score, where a search gives none: the encoder's own."""
         return self._view.encoder.lam
@@ -213,7 +218,7 @@ class Index:
         Another index that was moved into this one's place counts as newer.
         """
         view = self._view
-        if manifests.read(Folder(self.path)).commit == view.snapshot.manifest.commit:
+        if manifests.read(Folder(self.path)).commit == view.commit:
             return False
         self._show(Snapshot(self.path, view.snapshot))
         return True

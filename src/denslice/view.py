@@ -79,6 +79,11 @@ class View:
         """The commit this is a view of."""
         return self.snapshot.manifest.generation
 
+    @property
+    def commit(self) -> str:
+        """The commit's own name, which no other commit of any index has."""
+        return self.snapshot.manifest.commit
+
     @cached_property
     def encoder(self) -> Encoder:
         """The encoder, over the vocabulary of this commit."""

@@ -20,7 +20,7 @@ from denslice.scalars import number, whole_number
 AT_ONCE = 4  # calls a replica works on side by side
 POLL = 0.5  # seconds
 OPENING = 300.0  # seconds that replicas are given to start, at least: the first one may have to compile
-Request = tuple[int, bytes]  # the commit that must at least be seen, and the question, packed
+Request = tuple[str, bytes]  # the commit that must be seen, or a later one, and the question, packed
 Requests = Mapping[int, Request]  # by shard
 Call = Any  # Ray's reference to a result that will come
 Calls = dict[Call, tuple[int, int]]  # the shard and the replica that each call is for

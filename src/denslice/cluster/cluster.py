@@ -101,7 +101,7 @@ class Cluster(Index):
     def refresh(self) -> bool:
         """Moves on to the shards' last commits, whoever made them; whether there were newer ones."""
         view = ClusterView(self._layout, self._replicas, self._view.complete, self._view)
-        newer = view.generation != self._view.generation
+        newer = view.commit != self._view.commit
         if newer:
             self._view = view
         return newer

@@ -94,18 +94,18 @@ class Replica:
 
     def ready(self) -> bool:
         """Opens the shard and makes it ready to search; True."""
-        shard = self._shard(0)
+        shard = self._shard("")
         with first_alone():
             shard.warm_up()
         return True
 
-    def answer(self, generation: int, question: bytes) -> bytes:
+    def answer(self, commit: str, question: bytes) -> bytes:
         """The shard's answer, packed, at this commit or a later one."""
         asked: Question = pickle.loads(question)
-        return pickle.dumps(asked.answer(self._shard(generation)))
+        return pickle.dumps(asked.answer(self._shard(commit)))
 
-    def _shard(self, generation: int) -> Shard:
+    def _shard(self, commit: str) -> Shard:
         with self._opening:
             self._open = self._open or Shard.open(self.folder, self.device)
-            self._open.follow(generation)
+            self._open.follow(commit)
             return self._open

@@ -70,9 +70,9 @@ class Shard(Index):
 
         return self._change(work, WAIT, alone=True)
 
-    def follow(self, generation: int) -> None:
-        """Moves on to the last commit if this one is older than `generation`."""
-        if self._view.generation < generation:
+    def follow(self, commit: str) -> None:
+        """Move on to the last commit unless this is the one."""
+        if commit not in ("", self._view.commit):
             self.refresh()
 
     def warm_up(self) -> None:

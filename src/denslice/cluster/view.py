@@ -72,6 +72,11 @@ class ClusterView(View):
         """Grows with every commit of a shard, or of the head."""
         return sum(one.manifest.generation for one in (self.snapshot, *self.shards))
 
+    @property
+    def commit(self) -> str:
+        """The names of all shards' commits and the head's, as one."""
+        return "-".join(one.manifest.commit for one in (self.snapshot, *self.shards))
+
     def find(self, queries: Sequence[QueryVectors], settings: Settings, where: Where = None) -> list[Found]:
         """What all shards find for each query. Each shard gets all of them in one call."""
         with stage("search"):
@@ -141,8 +146,8 @@ class ClusterView(View):
 
     def _ask(self, questions: dict[int, bytes]) -> dict[int, Any]:
         """Asks shards for answers that are at least of this view's commits."""
-        generations = {shard: self.shards[shard].manifest.generation for shard in questions}
-        answers = self.replicas.ask({shard: (generations[shard], asked) for shard, asked in questions.items()})
+        commits = {shard: self.shards[shard].manifest.commit for shard in questions}
+        answers = self.replicas.ask({shard: (commits[shard], asked) for shard, asked in questions.items()})
         return {shard: unpacked(answer) for shard, answer in answers.items()}
 
     def _missing(self, answers: dict[int, Any]) -> tuple[str, ...]:

@@ -74,16 +74,16 @@ def answers(searchable: Searchable, texts: Sequence[str], how: How, words: Words
     Of a title or a text longer than `max_text` characters, an answer has a part of that length.
     """
     for _ in range(TRIES):
-        generation = searchable.generation
+        commit, generation = searchable.commit, searchable.generation
         try:
             with timed() as seconds:
                 asked = _searched(searchable, texts, how)
                 found = [_hits(searchable, *one, how, words, max_text) for one in asked]
         except DensliceError:
-            if searchable.generation == generation:
+            if searchable.commit == commit:
                 raise
             continue
-        if not how.explain or searchable.generation == generation:
+        if not how.explain or searchable.commit == commit:
             missing = [ranking.missing for _, ranking in asked]
             both = zip(found, missing, strict=True)
             return [Answer(hits, generation, len(texts), seconds, away) for hits, away in both]

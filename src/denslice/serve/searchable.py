@@ -13,7 +13,12 @@ class Searchable(Protocol):
 
     @property
     def generation(self) -> int:
-        """Which commit is shown: any number that changes whenever results may."""
+        """How many commits there have been."""
+        ...
+
+    @property
+    def commit(self) -> str:
+        """Which commit is shown: a name that changes whenever results may."""
         ...
 
     @property

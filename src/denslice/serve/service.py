@@ -39,7 +39,6 @@ class Service:
         self._show()
         if self._info["encoder"] == "vectors":
             raise InputError("this index holds ready vectors, and a server is asked with texts: search it from Python")
-        self._words = words_of(self._info)
         self._reads, self._writes = Turns(limits.max_waiting), Turns(limits.max_writes)
 
     async def start(self) -> None:
@@ -201,15 +200,16 @@ class Service:
 
     def _refresh(self) -> None:
         self._searchable.refresh()
-        if self._searchable.generation != self._shown:  # also where showing it failed the last time
+        if self._searchable.commit != self._shown:  # also where showing it failed the last time
             self._show()
 
     def _show(self) -> None:
         """Notes which commit is shown, and has its encoder loaded before a query waits for it."""
-        generation = self._searchable.generation
+        commit = self._searchable.commit
         self._info, self._lam = self._searchable.info(), self._searchable.lam
         self._metrics.shown(self._info["generation"], self._info["documents"])
-        self._shown = generation
+        self._words = words_of(self._info)
+        self._shown = commit
 
 
 def _conditions(filter: Filter) -> int:
