@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from denslice.errors import DensliceError
+from denslice.errors import DensliceError, collected_warnings
 from denslice.matches import Words, matches
 from denslice.records import Hit, Ranking
 from denslice.serve.models import SearchRequest
@@ -57,7 +57,7 @@ def answers(searchable: Searchable, texts: Sequence[str], how: How, words: Words
     for _ in range(TRIES):
         generation = searchable.generation
         try:
-            with timed() as seconds:
+            with timed() as seconds, collected_warnings():
                 asked = _searched(searchable, texts, how)
                 found = [_hits(searchable, *one, how, words) for one in asked]
         except DensliceError:
