@@ -94,11 +94,17 @@ def test_a_shard_is_an_index_by_itself(built: Path) -> None:
         {"k": 1},
         {"k": 1_000},
         {"k": 10, "where": {"year": {"gte": 2010}}},
-        {"k": 10, "where": {"title": "none has this"}},
+        {"k": 10, "where": {"id": "none has this"}},
     ],
 )
 def test_search_equals_one_index(cluster: Cluster, whole: ds.Index, how: dict[str, Any]) -> None:
     _same(cluster.search_batch(ASKED, **how), whole.search_batch(ASKED, **how))
+
+
+def test_a_field_that_no_shard_has_is_warned_of_once(cluster: Cluster) -> None:
+    with pytest.warns(ds.DensliceWarning, match="no document has the field 'yeer'") as caught:
+        assert cluster.search("bakor", where={"yeer": 2010}).ids == ()
+    assert len(caught) == 1
 
 
 def test_one_query_its_texts_and_its_explanation_equal_one_index(cluster: Cluster, whole: ds.Index) -> None:
@@ -249,6 +255,7 @@ def test_ready_vectors_equal_one_index(nodes: Nodes, tmp_path: Path) -> None:
     whole.add_vectors(ids, weights)
     queries = sp.random(20, 64, 0.1, format="csr", dtype=np.float32, rng=made)
     with ds.open_cluster(tmp_path / "c", cpus=0.1) as cluster:
+        _same(cluster.search_vectors_batch(queries, k=25), whole.search_vectors_batch(queries, k=25))
         for row in range(20):
             query = queries[[row]]
             _same([cluster.search_vectors(query, k=25)], [whole.search_vectors(query, k=25)])

@@ -14,6 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from denslice import DensliceWarning, Doc, Index, InputError, Query, Ranking
+from denslice.errors import collected_warnings
 from denslice.records import filter_fields
 from denslice.search.filter import DEEPEST, matches, parse, passing
 from denslice.store.folder import Folder
@@ -342,6 +343,14 @@ def test_a_filter_on_a_field_that_no_document_has_warns_when_it_finds_nothing(
     for where in ({"year": 2020}, {"a.b": 2}, {"id": "2"}, {"not": {"year": {"exists": True}}}):
         assert index.search("ant", where=where).ids == ()
     assert index.search("ant", where={"yeer": {"ne": 2020}}).ids == ("1",)
+
+
+def test_warnings_can_be_collected_instead(tmp_path: Path) -> None:
+    index = Index.create(tmp_path / "index", "bm25")
+    index.add([{"id": "1", "text": "ant"}])
+    with collected_warnings() as told:
+        index.search_batch(["ant", "bee"], where={"or": [{"year": 1}, {"lang": "en"}]})
+    assert told == [f"no document has the field '{field}', which where names" for field in ("lang", "year")]
 
 
 @pytest.mark.parametrize("join", ["and", "or", "not"])

@@ -203,7 +203,7 @@ def test_delete_takes_any_iterable_and_one_that_fails_deletes_nothing(index: Ind
     assert index.delete(id for id in ("1", "2")) == 2
 
 
-@pytest.mark.parametrize("bad", ["12", [1], [None], [["1"]]])
+@pytest.mark.parametrize("bad", ["12", [1.0], [True], [None], [["1"]]])
 def test_delete_refuses_what_is_no_list_of_ids(index: Index, bad: Any) -> None:
     with pytest.raises(InputError):
         index.delete(bad)

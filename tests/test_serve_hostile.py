@@ -112,13 +112,14 @@ def test_without_the_key_a_write_may_not_be_larger_than_a_search(served: Live) -
         b'{"query": "x", "__proto__": {}}',
         b'{"query": "x", "\\ud800": 1}',
         b'{"query": "x", "where": []}',
+        b'{"query": "x", "where": {"year": NaN}}',
         b'{"query": "x", "where": {"a": {"regex": "(a+)+"}}}',
         b"[" * 100_000,
         b'{"query": "x", "where": ' + b'{"not": ' * 5_000 + b"{}" + b"}" * 5_001,
         b'{"query": "x", "where": {"and": ' + b'[{"and": ' * 40 + b"[]" + b"}]" * 40 + b"}}",
         b'{"query": "x", "where": {"a": ' + b"[" * 50_000 + b"]" * 50_000 + b"}}",
     ],
-    ids=range(33),
+    ids=range(34),
 )
 def test_a_body_that_is_no_search_is_told_so(served: Live, body: bytes) -> None:
     answer = served.ask("/search", body)
@@ -164,7 +165,6 @@ def test_a_repeated_or_odd_but_lawful_body_is_answered(served: Live) -> None:
         b'{"query": "cats\\u0000"}',
         b'{"query": "cats", "where": {}}',
         b'{"query": "cats", "where": {"year": {"gte": 1e308}}}',
-        b'{"query": "cats", "where": {"year": NaN}}',
         b'{"query": "cats", "where": {"year": ' + b"9" * 400 + b"}}",
         b'{"query": "cats", "where": {"' + b"y" * 9_000 + b'": 1}}',
     ):

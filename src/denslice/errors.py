@@ -15,8 +15,12 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import FrameType
+
+_collected: ContextVar[list[str] | None] = ContextVar("_collected", default=None)
 
 
 class DensliceError(Exception):
@@ -61,8 +65,25 @@ class MissingExtraError(DensliceError):
         super().__init__(f"{feature} needs an optional part: pip install 'denslice[{extra}]'")
 
 
+@contextmanager
+def collected_warnings() -> Iterator[list[str]]:
+    """A list that takes what is warned of in the block, instead of Python's warnings.
+
+    A server answers strangers, whose mistakes belong in its answers and not in its log.
+    """
+    collected: list[str] = []
+    token = _collected.set(collected)
+    try:
+        yield collected
+    finally:
+        _collected.reset(token)
+
+
 def warn(message: str) -> None:
     """Warns, at the line outside of denslice that made the call."""
+    if (collected := _collected.get()) is not None:
+        collected.append(message)
+        return
     frame: FrameType | None = sys._getframe(1)
     level = 2
     while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "denslice":

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from denslice.errors import DensliceError
+from denslice.errors import DensliceError, collected_warnings
 from denslice.matches import Words, excerpt, matches
 from denslice.records import Explanation, Hit, Ranking
 from denslice.serve.models import SearchRequest
@@ -66,6 +66,7 @@ class Answer:
     batch: int
     seconds: dict[str, float]  # of the batch, by stage
     missing: tuple[str, ...] = ()  # shards of a cluster that gave no answer
+    warnings: tuple[str, ...] = ()
 
 
 def answers(searchable: Searchable, texts: Sequence[str], how: How, words: Words, max_text: int) -> list[Answer]:
@@ -76,7 +77,7 @@ def answers(searchable: Searchable, texts: Sequence[str], how: How, words: Words
     for _ in range(TRIES):
         commit, generation = searchable.commit, searchable.generation
         try:
-            with timed() as seconds:
+            with timed() as seconds, collected_warnings() as warned:
                 asked = _searched(searchable, texts, how)
                 found = [_hits(searchable, *one, how, words, max_text) for one in asked]
         except DensliceError:
@@ -86,7 +87,8 @@ def answers(searchable: Searchable, texts: Sequence[str], how: How, words: Words
         if not how.explain or searchable.commit == commit:
             missing = [ranking.missing for _, ranking in asked]
             both = zip(found, missing, strict=True)
-            return [Answer(hits, generation, len(texts), seconds, away) for hits, away in both]
+            told = tuple(dict.fromkeys(warned))
+            return [Answer(hits, generation, len(texts), seconds, away, told) for hits, away in both]
     raise busy("the index changes faster than results can be explained")
 
 

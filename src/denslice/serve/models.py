@@ -143,6 +143,9 @@ class SearchResponse(BaseModel):
         description="Milliseconds by stage: of the wait, and of the batch the first query was searched in."
     )
     batch: int = Field(description="How many queries were searched together.")
+    warnings: list[str] = Field(
+        default=[], description="What may be a mistake of the request, such as a filter on a field that nobody has."
+    )
 
 
 class Document(BaseModel):

@@ -82,6 +82,7 @@ class Service:
             "generation": first.generation,
             "took_ms": _milliseconds(first, waited),
             "batch": first.batch,
+            "warnings": list(first.warnings),
         }
 
     async def document(self, id: str) -> Doc:
