@@ -72,7 +72,8 @@ def test_shards_have_one_slicing_and_the_ids_of_one_index(built: Path, whole: ds
     layout = Layout(built, SHARDS)
     for number in range(SHARDS):
         ours, theirs = Snapshot(layout.shard(number)).slicing, Snapshot(whole.path).slicing
-        assert ours is not None and theirs is not None
+        assert ours is not None
+        assert theirs is not None
         np.testing.assert_array_equal(ours.slice_of, theirs.slice_of)
     info = ds.open_index(layout.shard(0)).info()
     assert info["vocabulary"] == whole.info()["vocabulary"]
