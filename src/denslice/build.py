@@ -47,7 +47,7 @@ Progress = Callable[[int], None]
 
 
 class Overtaken(Exception):  # noqa: N818 (the merge is simply not made)
-    """Segments that a merge was to replace are not there any more."""
+    """Most of what a merge was to rewrite is not there any more, or its caller wants it no longer."""
 
 
 class Build:
@@ -192,9 +192,10 @@ class Build:
     def _fit(self, latest: Snapshot) -> None:
         """Fit what was made to a commit that came in between: its words, its slicing, its documents."""
         base, self.base = self.base, latest
+        self._fit_merge(latest)
         _check_dimensions(latest.manifest.dimensions, self.dimensions, bool(latest.segments and self.written))
-        self.dimensions = latest.manifest.dimensions or self.dimensions
-        self._fit_merge(base, latest)
+        if not self.written:
+            self.dimensions = latest.manifest.dimensions or self.dimensions
         self._fit_tokens(base, latest)
         there = {segment.entry.name for segment in latest.segments}
         self.gone = {name: rows for name, rows in self.gone.items() if name in there or self._is_ours(name)}
@@ -208,22 +209,24 @@ class Build:
     def _is_ours(self, name: str) -> bool:
         return any(segment.entry.name == name for segment in self.written)
 
-    def _fit_merge(self, base: Snapshot, latest: Snapshot) -> None:
-        """Delete in the merged segments what was deleted in their sources meanwhile."""
+    def _fit_merge(self, latest: Snapshot) -> None:
+        """Delete in the merged segments what was deleted in their sources meanwhile.
+
+        Of a source that is gone every row is: its documents were deleted, or are in another segment now.
+        """
         now = {segment.entry.name: segment for segment in latest.segments}
-        if any(source.entry.name not in now for source in self.sources):
+        gone = sum(source.entry.docs for source in self.sources if source.entry.name not in now)
+        if 2 * gone > sum(source.entry.docs for source in self.sources):
             raise Overtaken
         starts = np.concatenate([[0], np.cumsum([segment.rows for segment in self.written])])
         first = 0  # of a source's rows among all that were merged
         for source in self.sources:
             live = source.live_row_numbers()
-            later = now[source.entry.name].live
-            dead = first + np.flatnonzero(later[live] == 0) if later is not None else np.zeros(0, np.int64)
-            for row in dead.tolist():
+            for row in (first + _dead(live, now.get(source.entry.name))).tolist():
                 at = int(np.searchsorted(starts, row, side="right")) - 1
                 self.gone.setdefault(self.written[at].entry.name, set()).add(row - int(starts[at]))
             first += len(live)
-        self.sources = [now[source.entry.name] for source in self.sources]
+        self.sources = [now[source.entry.name] for source in self.sources if source.entry.name in now]
 
     def _fit_tokens(self, base: Snapshot, latest: Snapshot) -> None:
         """Give new words the ids that are free now, and slice as the index does now; segments are rewritten for it."""
@@ -374,6 +377,13 @@ class Build:
     def _write_file(self, arrays: Mapping[str, Any]) -> FileEntry:
         name = new_name()
         return FileEntry(name, write_container(self.base.folder / VOCABULARY / f"{name}{ENDING}", arrays))
+
+
+def _dead(live: Ints, later: Segment | None) -> Ints:
+    """Which of the rows that were live, counted among these, are not in a later state of their segment."""
+    if later is None:
+        return np.arange(len(live))
+    return np.zeros(0, np.int64) if later.live is None else np.flatnonzero(later.live[live] == 0)
 
 
 def _check_dimensions(width: int | None, found: int | None, settled: bool) -> None:
