@@ -9,6 +9,7 @@ from denslice.errors import (
     LockedError,
     MissingExtraError,
     MissingShardsError,
+    NotShownError,
 )
 from denslice.gip import gip
 from denslice.index import Index, open_index
@@ -30,6 +31,7 @@ __all__ = [
     "LockedError",
     "MissingExtraError",
     "MissingShardsError",
+    "NotShownError",
     "Query",
     "Ranking",
     "Slices",

@@ -17,7 +17,7 @@ from denslice import encoders
 from denslice.densify import split_by_slice
 from denslice.encoders import Encoder
 from denslice.encoders.bm25 import idf
-from denslice.errors import InputError
+from denslice.errors import GpuMemoryError, InputError, NotShownError
 from denslice.records import Doc, Explanation, Query, Ranking
 from denslice.search import retrieve
 from denslice.search.explain import explain
@@ -59,6 +59,15 @@ class View:
         self.snapshot = Snapshot(folder)
         self.statistics: Statistics = self.snapshot
         self.cards = None if cards is None else cards.moved(self.snapshot.segments).load(progress)
+
+    def moved_on(self) -> View:
+        """The last commit on the same cards; NotShownError where they have no room for it, and this view stays."""
+        folder = self.snapshot.folder
+        try:
+            return View(folder, self.cards)
+        except GpuMemoryError as error:
+            reason = str(error)
+        raise NotShownError(str(folder), Snapshot(folder).manifest.generation, self.generation, reason)
 
     @cached_property
     def parts(self) -> Parts:
