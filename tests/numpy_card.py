@@ -6,13 +6,17 @@ Everything a kernel reaches through an address is reached through it here too.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
 
+from denslice.errors import GpuMemoryError
 from denslice.search.gpu import layout
+from denslice.search.gpu.device import Turn
 from denslice.search.gpu.layout import (
     BINS,
     BOUNDS,
@@ -32,7 +36,10 @@ WARP = 32
 
 
 class NumpyDevice:
-    """Arrays of the host, and kernels that run when they are launched."""
+    """Arrays of the host, and kernels that run when they are launched.
+
+    It has so much `free` memory, and raises where two threads use it at once or one uses it outside of its turn.
+    """
 
     name = "numpy"
     processors = 2
@@ -41,65 +48,106 @@ class NumpyDevice:
 
     def __init__(self, free: int = 1 << 40) -> None:
         self.free = free
+        self.turn = Turn()
+        self._inside: list[int] = []  # threads, once for each time they entered
+
+    def using(self) -> AbstractContextManager[None]:
+        return self._entered()
+
+    @contextmanager
+    def _entered(self) -> Iterator[None]:
+        with self.turn:
+            self._inside.append(threading.get_ident())
+            try:
+                self._check_alone()
+                yield
+            finally:
+                self._inside.remove(threading.get_ident())
+
+    def _check_alone(self) -> None:
+        if set(self._inside) - {threading.get_ident()}:
+            raise RuntimeError("two threads are inside of one GPU")
 
     def free_bytes(self) -> int:
+        self._check()
         return self.free
 
     def put(self, array: np.ndarray) -> np.ndarray:
-        return np.array(array)
-
-    def refill(self, handle: np.ndarray, array: np.ndarray) -> None:
-        handle[:] = array
+        with self.using():
+            return self._taken(np.array(array))
 
     def empty(self, shape: Any, dtype: Any) -> np.ndarray:
-        array = np.empty(shape, dtype)
+        array = self.zeros(shape, dtype)
         array.reshape(-1).view(np.uint8)[:] = 0xA5  # what nobody wrote must not be taken for nothing
         return array
 
     def zeros(self, shape: Any, dtype: Any) -> np.ndarray:
+        self._check()
+        return self._taken(np.zeros(shape, dtype))
+
+    def pinned(self, shape: Any, dtype: Any) -> np.ndarray:
+        self._check()
         return np.zeros(shape, dtype)
 
-    pinned = zeros
-
     def get(self, handle: np.ndarray) -> np.ndarray:
+        self._check()
         return handle.copy()
 
     def copy_in(self, handle: np.ndarray, array: np.ndarray) -> None:
+        self._check()
         handle[:] = array
 
     def copy_back(self, to: np.ndarray, handle: np.ndarray) -> None:
+        self._check()
         to[:] = handle
 
     def address(self, handle: np.ndarray | None) -> int:
         return 0 if handle is None else handle.ctypes.data
 
     def running_sum(self, handle: np.ndarray) -> np.ndarray:
-        return np.concatenate([[0], np.cumsum(handle)]).astype(np.uint32)
+        self._check()
+        return self._taken(np.concatenate([[0], np.cumsum(handle)]).astype(np.uint32))
 
     def compile(self, threads: int, resident: int, dimensions: int) -> Callable[..., None]:
+        self._check()
         assert threads % WARP == 0
         assert threads * resident <= 2048
         return self._launch
 
     def _launch(self, name: str, grid: tuple[int, int], threads: int, arguments: tuple[Any, ...], shared: int) -> None:
+        self._check()
         assert all(0 < size < 2**31 for size in grid)
         assert shared <= self.shared_bytes
         KERNELS[name](grid, *arguments)
+        self._check()
 
     def recorded(self, work: Callable[[], None]) -> Callable[[], None]:
+        self._check()
         return work
 
     def wait(self) -> None:
-        pass
+        self._check()
 
     def marker(self) -> NumpyDevice:
         return self
 
     def set(self) -> None:
-        pass
+        self._check()
 
-    def using(self) -> AbstractContextManager[Any]:
-        return nullcontext()
+    def _check(self) -> None:
+        self.turn.check()
+        self._check_alone()
+
+    def _taken(self, array: np.ndarray) -> np.ndarray:
+        """The array, its memory being the device's for as long as it lives."""
+        if array.nbytes > self.free:
+            raise GpuMemoryError(f"numpy has {self.free} bytes free, {array.nbytes} are asked for")
+        self.free -= array.nbytes
+        weakref.finalize(array, self._give_back, array.nbytes)
+        return array
+
+    def _give_back(self, size: int) -> None:
+        self.free += size
 
 
 def at_address(address: int, count: int, dtype: Any) -> np.ndarray:

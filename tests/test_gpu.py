@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,11 +16,11 @@ import pytest
 import scipy.sparse as sp
 from typer.testing import CliRunner
 
-from denslice import Index, InputError, MissingExtraError, Query, Ranking, open_index
+from denslice import Index, InputError, MissingExtraError, NotShownError, Query, Ranking, open_index
 from denslice.bench.loaded import HEAVIEST
 from denslice.bench.synthetic import Collection
 from denslice.cli import app
-from denslice.errors import IndexFormatError
+from denslice.errors import GpuMemoryError, IndexFormatError
 from denslice.search.cpu import WIDE
 from denslice.search.gpu import layout, memory
 from denslice.search.gpu.card import RECORD
@@ -280,10 +283,167 @@ def test_a_card_arranges_postings_as_the_definition_does(tmp_path: Path) -> None
         held = []
         for device in (NumpyDevice(), real_card()):
             with device.using():
-                taken = memory.take_in(device, device.compile(256, 1, 0), segment, (), 16)
+                launch = device.compile(256, 1, 0)
+            taken = memory.take_in(device, launch, segment, (), 16)
+            with device.using():
                 held.append([device.get(array) for array in taken.arrays[:7]])
         for ours, theirs in zip(*held, strict=True):
             np.testing.assert_array_equal(ours, theirs)
+
+
+# Threads
+
+
+WHERE = (None, {"n": {"lt": 40}}, {"n": {"gte": 100}}, {"n": {"gte": 20, "lt": 30}})
+
+
+def test_threads_search_and_filter_while_others_add_and_refresh(tmp_path: Path, device: Callable[[], Device]) -> None:
+    index = Index.create(tmp_path / "my.idx", "bm25", filterable=["n"])
+    index.add(_foxes(0, 150))
+    asked = [("a fox and word3", where, k) for where in WHERE for k in (5, 40)]
+    expected = [[pairs(index.search(text, k=k, where=where)) for text, where, k in asked]]
+    for _ in range(4):  # what each commit must answer, from an index that only the CPU searches
+        index.add(_foxes(len(index), len(index) + 60))
+        expected.append([pairs(index.search(text, k=k, where=where)) for text, where, k in asked])
+    again = Index.create(tmp_path / "again.idx", "bm25", filterable=["n"])
+    again.add(_foxes(0, 150))
+    card = on_card(again, device())
+    done, wrong = threading.Event(), []
+
+    def searching(at: int) -> None:
+        text, where, k = asked[at]
+        right = [commit[at] for commit in expected]
+        while not done.is_set():
+            found = pairs(card.search(text, k=k, where=where))
+            if found not in right:
+                wrong.append((at, found))
+
+    def changing() -> None:
+        for start in range(150, 390, 60):
+            again.add(_foxes(start, start + 60))
+            card.refresh()
+
+    def refreshing() -> None:
+        while not done.is_set():
+            card.refresh()
+
+    with ThreadPoolExecutor(len(asked) + 2) as pool:
+        work = [pool.submit(searching, at) for at in range(len(asked))] + [pool.submit(refreshing)]
+        try:
+            changing()
+        finally:
+            done.set()
+        for one in work:
+            one.result()
+    assert wrong == []
+    assert [pairs(card.search(text, k=k, where=where)) for text, where, k in asked] == expected[-1]
+
+
+def _foxes(start: int, end: int) -> Iterator[dict[str, Any]]:
+    return ({"id": f"d{n}", "text": "fox " * (n % 7) + f"word{n % 50} fox", "n": n} for n in range(start, end))
+
+
+def test_a_search_goes_on_while_a_segment_is_read_from_disk(tmp_path: Path) -> None:
+    index = made(tmp_path, exact(1, (200, VOCAB)))
+    reached, searched = threading.Event(), threading.Event()
+
+    class SlowlyRead(NumpyDevice):
+        def put(self, array: Rows) -> Rows:
+            if waiting:
+                reached.set()
+                assert searched.wait(60)  # as if the file came from a slow disk
+            return super().put(array)
+
+    waiting: list[bool] = []
+    card = on_card(index, SlowlyRead())
+    card.search_vectors(np.ones((1, VOCAB)))
+    index.add_vectors(["new"], np.full((1, VOCAB), 100, np.float32))
+    waiting.append(True)
+    with ThreadPoolExecutor(1) as pool:
+        refreshed = pool.submit(card.refresh)
+        assert reached.wait(60)
+        assert "new" not in card.search_vectors(np.ones((1, VOCAB))).ids
+        searched.set()
+        assert refreshed.result()
+    assert card.search_vectors(np.ones((1, VOCAB))).ids[0] == "new"
+
+
+def test_a_gpu_used_outside_of_its_turn_raises(device: Callable[[], Device]) -> None:
+    made = device()
+    for use in (made.wait, made.free_bytes, partial(made.zeros, 1, np.uint8), partial(made.pinned, 1, np.uint8)):
+        with pytest.raises(RuntimeError, match="outside of its turn"):
+            use()
+        with made.using():
+            use()
+
+
+def test_two_threads_that_refresh_load_a_segment_once(tmp_path: Path) -> None:
+    index, device = made(tmp_path, exact(1, (200, VOCAB))), NumpyDevice()
+    view = on_card(index, device)._view
+    index.add_vectors(["new"], np.full((1, VOCAB), 100, np.float32))
+    with ThreadPoolExecutor(2) as pool:
+        first, second = (one.result() for one in [pool.submit(view.moved, Snapshot(index.path)) for _ in range(2)])
+    for (_, ours), (_, theirs) in zip(first.cards._known.values(), second.cards._known.values(), strict=True):
+        assert ours is theirs
+
+
+# Too little memory
+
+
+def test_a_commit_the_gpu_has_no_room_for_stands_and_the_one_before_is_searched(tmp_path: Path) -> None:
+    index, device = made(tmp_path, exact(1, (200, VOCAB))), NumpyDevice()
+    card, query = on_card(index, device), np.ones((1, VOCAB))
+    before = pairs(card.search_vectors(query))
+    index.add_vectors([f"new{n}" for n in range(400)], exact(2, (400, VOCAB)))
+    for room in (100, 10_000, 50_000):
+        free, device.free = device.free, room
+        with pytest.raises(NotShownError, match=r"commit 2 stands, but .* Searches go on with commit 1") as told:
+            card.refresh()
+        assert (told.value.generation, told.value.shown) == (2, 1)
+        assert device.free == room  # while the error is at hand
+        assert pairs(card.search_vectors(query)) == before
+        device.free = free
+    assert card.refresh() is True
+    assert pairs(card.search_vectors(query)) == pairs(index.search_vectors(query))
+
+
+def test_who_adds_what_the_gpu_has_no_room_for_is_told_that_it_stands(tmp_path: Path) -> None:
+    index, device = made(tmp_path, exact(1, (200, VOCAB))), NumpyDevice()
+    card, query = on_card(index, device), np.ones((1, VOCAB))
+    free, device.free = device.free, 10_000
+    with pytest.raises(NotShownError, match=r"commit 2 stands, but cannot be shown \(.*free"):
+        card.add_vectors([f"new{n}" for n in range(400)], exact(2, (400, VOCAB)))
+    assert (len(card), len(Index.open(index.path))) == (200, 600)
+    device.free = free
+    assert card.refresh() is True
+    assert pairs(card.search_vectors(query)) == pairs(Index.open(index.path).search_vectors(query))
+
+
+def test_memory_that_ends_while_a_segment_is_taken_in_leaves_nothing_behind(tmp_path: Path) -> None:
+    index = made(tmp_path, exact(1, (700, VOCAB)), vectors(2, (700, DIMENSIONS)))
+
+    class Promising(NumpyDevice):
+        """Another process takes the memory that was free when it was asked for."""
+
+        def free_bytes(self) -> int:
+            super().free_bytes()
+            return 1 << 40
+
+    free = NumpyDevice()
+    whole = on_card(index, free)
+    taken = (1 << 40) - free.free
+    for room in range(1000, taken, taken // 20):
+        device = Promising(room)
+        with pytest.raises(GpuMemoryError, match="asked for"):
+            on_card(index, device)
+        assert device.free == room
+    del whole
+    assert free.free == 1 << 40
+
+
+def test_an_error_that_a_commit_is_not_shown_can_be_sent_to_another_process() -> None:
+    error = pickle.loads(pickle.dumps(NotShownError("my.idx", 3, 2, "too small")))
+    assert (str(error), error.generation, error.shown) == (str(NotShownError("my.idx", 3, 2, "too small")), 3, 2)
 
 
 # The layout, by eye and by law
@@ -343,7 +503,7 @@ def test_an_index_that_does_not_fit_is_refused_with_the_figures_and_ways_out(tmp
     index = made(tmp_path, exact(1, (700, VOCAB)))
     with pytest.raises(InputError, match=r"numpy has 0.0 GB free and the index takes 0.0 GB \(postings .*without rows"):
         on_card(index, NumpyDevice(free=10_000))
-    small = on_card(index, NumpyDevice(free=230_000), leave_out=("rows",))
+    small = on_card(index, NumpyDevice(free=600_000), leave_out=("rows",))
     assert small.search_vectors(np.ones((1, VOCAB)), k=3).ids == index.search_vectors(np.ones((1, VOCAB)), k=3).ids
 
 

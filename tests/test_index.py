@@ -519,6 +519,7 @@ def test_the_public_names_are_these() -> None:
         "LockedError",
         "MissingExtraError",
         "MissingShardsError",
+        "NotShownError",
         "Query",
         "Ranking",
         "Slices",

@@ -15,6 +15,7 @@ from denslice.errors import (
     LockedError,
     MissingExtraError,
     MissingShardsError,
+    NotShownError,
     UnavailableError,
 )
 from denslice.gip import gip
@@ -38,6 +39,7 @@ __all__ = [
     "LockedError",
     "MissingExtraError",
     "MissingShardsError",
+    "NotShownError",
     "Query",
     "Ranking",
     "Slices",

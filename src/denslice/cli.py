@@ -95,6 +95,8 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
     logging.basicConfig(format="%(message)s")
     logging.getLogger("denslice").setLevel(logging.INFO)  # the licence of a model that is loaded
+    if not sys.stderr.isatty():
+        logging.getLogger("denslice.compiling").setLevel(logging.WARNING)
     app()
 
 

@@ -2,8 +2,10 @@
 
 DensliceError
 ├── InputError           something the caller gave: a file, a line, an option, a document
+│   └── GpuMemoryError   an index, or a search, that a GPU has too little free memory for
 ├── IndexFormatError     an index folder that is damaged, unfinished or of another version
 ├── UnavailableError     an index that the system does not give: no file handle, permission or memory
+│   └── NotShownError    a commit that stands, and that cannot be shown for such a reason
 ├── LockedError          another process is writing to the index
 ├── MissingShardsError   a cluster whose answer would be incomplete, where completeness was asked for
 └── MissingExtraError    a feature whose optional packages are not installed
@@ -35,12 +37,33 @@ class InputError(DensliceError):
     """The caller's input cannot be used."""
 
 
+class GpuMemoryError(InputError):
+    """A GPU has too little free memory for what it was asked to hold."""
+
+
 class IndexFormatError(DensliceError):
     """The folder is not an index this version can read."""
 
 
 class UnavailableError(DensliceError):
     """The index cannot be read, or a commit cannot be shown, for a reason that lies outside of it."""
+
+
+class NotShownError(UnavailableError):
+    """A commit stands on disk, and this index goes on showing the one before: it lacks memory, or file handles.
+
+    Nothing is lost, and the documents must not be added again: `refresh()` tries to show the commit once more.
+    """
+
+    def __init__(self, path: str, generation: int, shown: int, reason: str) -> None:
+        super().__init__(
+            f"{path}: commit {generation} stands, but cannot be shown ({reason}). Searches go on with commit {shown};"
+            " do not write it again, refresh() tries to show it"
+        )
+        self.path, self.generation, self.shown, self.reason = path, generation, shown, reason
+
+    def __reduce__(self) -> tuple[type[NotShownError], tuple[str, int, int, str]]:
+        return type(self), (self.path, self.generation, self.shown, self.reason)
 
 
 class LockedError(DensliceError):

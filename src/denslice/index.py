@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from denslice import encoders
 from denslice.build import Build, Overtaken, Progress
-from denslice.errors import DensliceError, InputError, UnavailableError
+from denslice.errors import DensliceError, GpuMemoryError, InputError, NotShownError
 from denslice.merging import Merging
 from denslice.records import Doc, Explanation, Query, Ranking, checked_id, given_id
 from denslice.scalars import whole_number
@@ -405,12 +405,13 @@ class Index:
             self._show_commit(latest, manifest)
 
     def _show_commit(self, latest: Snapshot, manifest: Manifest) -> None:
-        """Show what was just committed; UnavailableError says that it stands where it cannot be shown."""
+        """Show what was just committed; NotShownError says that it stands where it cannot be shown."""
         try:
-            self._show(Snapshot(self.path, latest, descends=True))
+            return self._show(Snapshot(self.path, latest, descends=True))
+        except NotShownError:
+            raise
         except (DensliceError, OSError, MemoryError) as error:
-            stands = f"the change is committed as generation {manifest.generation}, but cannot be shown ({error})"
-            raise UnavailableError(f"{self.path}: {stands}; generation {self.generation} is still searched") from error
+            raise NotShownError(str(self.path), manifest.generation, self.generation, str(error)) from error
 
     def _check_identity(self, found: Snapshot) -> None:
         if found.manifest.identity != self._view.snapshot.manifest.identity:
@@ -426,8 +427,15 @@ class Index:
         """Show a commit from now on, unless a later one of the same index is shown already."""
         with self._showing:
             shown, found = self._view.snapshot.manifest, newer.manifest
-            if found.identity != shown.identity or found.generation >= shown.generation:
+            if found.identity == shown.identity and found.generation < shown.generation:
+                return
+            try:
                 self._shown = self._view.moved(newer)
+                return
+            except GpuMemoryError as error:
+                reason = str(error)
+        # Not from the error: its traceback would keep what was begun on the GPU.
+        raise NotShownError(str(self.path), found.generation, shown.generation, reason)
 
     def _write(self, manifest: Manifest) -> None:
         """Commit. From the rename on there is no way back: what an error leaves behind, the next writer sweeps."""

@@ -5,39 +5,9 @@ Import this module inside the function that needs it: numba is slow to load.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
-from pathlib import Path
-from typing import Any
-
 import numpy as np
-from numba import njit
 
-SOURCES = (Path(__file__), *sorted(Path(__file__).with_name("search").rglob("*.py")))
-STAMP = tuple((one.name, one.stat().st_mtime_ns, one.stat().st_size) for one in SOURCES if one.exists())
-
-
-def compiled(function: Callable[..., Any]) -> Any:
-    """The function compiled by numba, without the interpreter's lock, cached on disk where some folder allows it.
-
-    What is kept there is of use until a file changes that compiled functions are in, or numbers they know.
-    """
-    return _compiled(function, fastmath=False)
-
-
-def compiled_reordering(function: Callable[..., Any]) -> Any:
-    """The same, with leave to add up floats in another order, which lets sums run in vectors."""
-    return _compiled(function, fastmath={"reassoc", "contract"})
-
-
-def _compiled(function: Callable[..., Any], fastmath: bool | set[str]) -> Any:
-    try:
-        made: Any = njit(nogil=True, cache=True, fastmath=fastmath)(function)
-    except RuntimeError:  # numba found no folder it may write its cache to
-        return njit(nogil=True, fastmath=fastmath)(function)
-    with suppress(AttributeError):  # numba looks at the function's own file alone, and it calls those of others
-        made._cache._cache_file._source_stamp = STAMP
-    return made
+from denslice.compiling import compiled
 
 
 @compiled

@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from denslice.cores import cores
 from denslice.store.manifest import FORMAT
 
 ROOT = Path(__file__).parents[2]  # of a checkout
@@ -40,8 +41,7 @@ def commit(code: Sequence[str] = ("src",)) -> str:
 
 def hardware() -> dict[str, Any]:
     """The processor's name and how many cores this process may use."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return {"cpu": _cpu_name(), "cores": cores}
+    return {"cpu": _cpu_name(), "cores": cores()}
 
 
 def _version(package: str) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from denslice import encoders
+from denslice.cores import cores
 from denslice.densify import split_by_slice
 from denslice.encoders import Encoder
 from denslice.encoders.bm25 import idf
@@ -239,10 +239,12 @@ class View:
             return self.cards.search(queries, settings, masks)
         if len(queries) == 1:
             return [retrieve.search(self.parts, queries[0], settings, masks)]
-        threads = os.cpu_count() or 1
+        threads = cores()
         few = max(1, min(TOGETHER, len(queries) // (2 * threads)))  # of a thread at a time
         some = [queries[at : at + few] for at in range(0, len(queries), few)]
         search = partial(retrieve.search_some, self.parts, settings=settings, masks=masks)
+        if threads == 1:
+            return list(chain.from_iterable(map(search, some)))
         with ThreadPoolExecutor(threads) as pool:
             return list(chain.from_iterable(pool.map(search, some)))
 

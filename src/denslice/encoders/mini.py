@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from denslice.cores import cores
 from denslice.encoders.bm25 import Bm25, Bm25Config, Token
 from denslice.encoders.model_config import CONFIG, ModelConfig
 from denslice.encoders.text import has_words, well_formed
@@ -102,7 +102,7 @@ class Model:
         self.lengths = (self.config.max_length, self.config.query_length)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1  # texts side by side use all cores better
-        self._cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        self._cores = cores()
         path = str(folder / MODEL)
         self._session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
         self._tokenizers = [Tokenizer.from_file(str(folder / TOKENIZER)) for _ in self.lengths]

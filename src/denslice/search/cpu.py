@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from denslice.kernels import compiled
+from denslice.compiling import compiled, helper, inlined
 from denslice.search.memory import bytes_at, floats_at, half, longs_at, ones, prefetch, shorts_at, words_at
 from denslice.search.parts import (
     ALLOWED,
@@ -86,6 +86,12 @@ def find(parts, keys):
 
     The first is (blocks, keys), -1 for no list.
     """
+    return lists_of(parts, keys)
+
+
+@helper
+def lists_of(parts, keys):
+    """What `find` returns."""
     blocks = 0
     for part in parts:
         blocks += part[BLOCKS]
@@ -111,11 +117,11 @@ def find(parts, keys):
 
 def unit_and_margin(reach: float, lexical_reach: float, terms: int, scale: Scale) -> tuple[float, int]:
     """How many units a score of 1 is, where none exceeds `reach`; and what rounding may add to one, in units."""
-    unit, margin = _unit_and_margin(reach, lexical_reach, terms, scale.largest, scale.fraction)
+    unit, margin = _unit_and_margin.py_func(reach, lexical_reach, terms, scale.largest, scale.fraction)
     return float(unit), int(margin)
 
 
-@compiled
+@inlined
 def _unit_and_margin(reach, lexical_reach, terms, largest, fraction):
     spare = (2 if fraction else LEVELS) * (terms + 2)  # units that rounding up may add, term by term
     unit = (largest - spare) / (reach if reach > 0 else 1.0)
@@ -125,13 +131,18 @@ def _unit_and_margin(reach, lexical_reach, terms, largest, fraction):
 @compiled
 def reach_of(weights, largest):
     """What weights can add to a score, where each meets its largest; in their order, as cards sum it."""
+    return _reach(weights, largest)
+
+
+@inlined
+def _reach(weights, largest):
     reach = 0.0
     for j in range(len(weights)):
         reach += np.float64(weights[j]) * largest[j]
     return reach
 
 
-@compiled
+@inlined
 def by_words(parts, keys, weights, wanted, caution, held, sums):
     """Positions that may be among the k best by their words, and scores that their exact ones do not exceed.
 
@@ -139,8 +150,8 @@ def by_words(parts, keys, weights, wanted, caution, held, sums):
     likely among the best, and the scores mean little. `held` is room to begin with, `sums` SUMS sums.
     """
     k, most, k_first, most_first = wanted
-    found, largest = find(parts, keys)
-    reach = reach_of(weights, largest)
+    found, largest = lists_of(parts, keys)
+    reach = _reach(weights, largest)
     if reach == 0:
         return held[:0], np.zeros(0, np.float32)
     unit, margin = _unit_and_margin(reach, reach, len(keys), NARROW_LARGEST, NARROW_FRACTION)
@@ -154,7 +165,9 @@ def by_words(parts, keys, weights, wanted, caution, held, sums):
     query, counts = (weights, unit, NARROW_FRACTION), np.zeros(8, np.int64)
     bounds = np.empty(len(held), np.uint32)
     while True:
-        plan = (np.array([0.0, rough, 0.0, 0.0]), np.zeros(len(keys), np.int64), wholes, steps, ends)
+        price = np.zeros(4, np.float64)
+        price[1] = rough
+        plan = (price, np.zeros(len(keys), np.int64), wholes, steps, ends)
         best = (held, bounds, np.zeros(BINS, np.int64), counts, sums)
         held, bounds = scan(parts, found, query, (k, margin, most, k_first, most_first), plan, best)
         if (k_first, most_first) == (k, most) or (counts[0] >= k if most else counts[6] >= counts[1]):
@@ -166,7 +179,7 @@ def by_words(parts, keys, weights, wanted, caution, held, sums):
     return held[:count], _scores_of(bounds[:count], unit)
 
 
-@compiled
+@inlined
 def _scores_of(bounds, unit):
     scores = np.empty(len(bounds), np.float32)
     for i in range(len(bounds)):
@@ -180,14 +193,16 @@ def scan_whole(parts, found, query, wanted, held, sums):
     k, margin, most = wanted
     terms, counts = found.shape[1], np.zeros(8, np.int64)
     shifts, wholes = np.zeros(terms, np.int64), np.zeros(terms, np.int64)
-    plan = (np.array([-1.0, 0.0, 0.0, 0.0]), shifts, wholes, np.empty(terms, np.uint32), np.empty(terms, np.uint64))
+    price = np.zeros(4, np.float64)
+    price[0] = -1.0
+    plan = (price, shifts, wholes, np.empty(terms, np.uint32), np.empty(terms, np.uint64))
     best = (held, np.empty(len(held), np.uint32), np.zeros(BINS, np.int64), counts, sums)
     held, bounds = scan(parts, found, query, (k, margin, most, k, most), plan, best)
     count = keep_above(counts[1], held, bounds, counts[0])
     return held[:count], bounds[:count]
 
 
-@compiled
+@helper
 def scan(parts, found, query, wanted, plan, best):
     """Scores all documents block by block, and keeps what can still be among the k best.
 
@@ -209,7 +224,7 @@ def scan(parts, found, query, wanted, plan, best):
     sums[:] = 0
     for j in range(len(plan[1])):
         plan[1][j] = NOTHING if plan[2][j] < price[1] else 0
-    at = 0
+    at = np.int64(0)
     for number in range(len(parts)):
         part = parts[number]
         lists, block = _lists(part), part[BLOCK]
@@ -240,14 +255,14 @@ def scan(parts, found, query, wanted, plan, best):
     return held, bounds
 
 
-@compiled
+@helper
 def _lists(part):
     """A part's posting lists: starts, maxima, rows, values."""
     starts, maxima = words_at(part[LIST_STARTS], part[LISTS] + 1), shorts_at(part[MAXIMA], part[LISTS])
     return starts, maxima, shorts_at(part[ROWS], part[POSTINGS]), bytes_at(part[VALUES], part[POSTINGS])
 
 
-@compiled
+@inlined
 def _add_block(found, lists, query, threshold, is_due, plan, sums):
     """Adds a block's lists to its sums; whether there are any, what a sum may lack, and how many postings were read."""
     price = plan[0]
@@ -259,7 +274,7 @@ def _add_block(found, lists, query, threshold, is_due, plan, sums):
     return some, left_out, read
 
 
-@compiled
+@helper
 def _add_roughly(found, lists, query, wholes, least, sums):
     """Adds of each list the postings that add `least` or more: values fall, so the others follow."""
     starts, maxima, rows, values = lists
@@ -284,19 +299,19 @@ def _add_roughly(found, lists, query, wholes, least, sums):
     return some, read
 
 
-@compiled
+@inlined
 def _add_extra(extra, unit, sums):
     for r in range(len(extra)):  # one more than nothing: with an extra score every document is a result
         sums[r] += np.uint32(np.ceil(extra[r] * unit)) + np.uint32(1)
 
 
-@compiled
+@inlined
 def _leave_out(allowed, sums):
     for r in range(len(allowed)):
         sums[r] *= allowed[r]
 
 
-@compiled
+@helper
 def _prefetch_next(parts, number, b, found, at, shifts):
     """Asks for the memory of the next block's postings, and of the places of those after it."""
     after, last = _part_of(parts, number, b + 2), _part_of(parts, number, b + 1)
@@ -317,7 +332,7 @@ def _prefetch_next(parts, number, b, found, at, shifts):
                     prefetch(values, start + ((end - start) >> shifts[j]))
 
 
-@compiled
+@helper
 def _part_of(parts, number, b):
     """Which part a block is in, counted from the first block of part `number`; -1 for none."""
     while number < len(parts) and b >= parts[number, BLOCKS]:
@@ -326,7 +341,7 @@ def _part_of(parts, number, b):
     return number if number < len(parts) else -1
 
 
-@compiled
+@inlined
 def _ends(found, lists, query, threshold, is_due, plan):
     """Sets where each list of a block ends, cut as planned; whether there are any, and what a sum may lack for it."""
     price, shifts = plan[0], plan[1]
@@ -343,7 +358,7 @@ def _ends(found, lists, query, threshold, is_due, plan):
     return some, left_out
 
 
-@compiled
+@helper
 def _cut_lists(found, lists, query, plan):
     starts, maxima, rows, values = lists
     weights, unit, fraction = query
@@ -366,7 +381,7 @@ def _cut_lists(found, lists, query, plan):
     return some, left_out
 
 
-@compiled
+@helper
 def _planned(found, lists, query, threshold, plan):
     """Plans how much of each list is read: all, a half, a quarter, a sixteenth, or nothing.
 
@@ -398,7 +413,7 @@ def _planned(found, lists, query, threshold, plan):
         price[0] *= RAISE
 
 
-@compiled
+@inlined
 def _paying(start, end, values, step, fraction, price, whole):
     """How often to halve a list, the rest being what pays most to leave out at this price; and what that costs."""
     length = end - start
@@ -415,7 +430,7 @@ def _paying(start, end, values, step, fraction, price, whole):
     return best_shift, best_cost
 
 
-@compiled
+@inlined
 def _adjust(price):
     """Moves the price to where rescoring takes a part of the time that reading postings takes."""
     if 2 * price[2] > price[3]:
@@ -425,13 +440,13 @@ def _adjust(price):
     price[2:] = 0
 
 
-@compiled
+@helper
 def _step(weight, maximum, unit, fraction):
     """What one step of a list's values adds to a score, in units and parts of one, rounded up."""
     return np.uint32(np.ceil(np.float64(weight) * half(maximum) * unit / LEVELS * (1 << fraction)))
 
 
-@compiled
+@helper
 def _add_lists(found, lists, fraction, steps, ends, sums):
     """Adds the lists' values to the scores of the block's documents; how many postings there were."""
     starts, _, rows, values = lists
@@ -445,19 +460,19 @@ def _add_lists(found, lists, fraction, steps, ends, sums):
     return read
 
 
-@compiled
+@helper
 def _share(step, value, fraction):
     """What a posting adds to a score, rounded up."""
     return (step * np.uint32(value) + np.uint32((1 << fraction) - 1)) >> np.uint32(fraction)
 
 
-@compiled
+@helper
 def _bin_shift(fraction):
     """Of scores of 16 or 32 bits the first twelve tell their place in a histogram."""
     return np.uint32(4 if fraction else 20)
 
 
-@compiled
+@inlined
 def _first_threshold(sums, k, margin, most, fraction):
     """The threshold after the first block. The best of each few documents stand for all: k of those are better."""
     bins, counts, shift = np.zeros(BINS, np.int64), np.zeros(6, np.int64), _bin_shift(fraction)
@@ -468,7 +483,7 @@ def _first_threshold(sums, k, margin, most, fraction):
     return threshold(bins, counts, k, margin, most, fraction)
 
 
-@compiled
+@helper
 def threshold(bins, counts, k, margin, most, fraction):
     """No document at or below it is of use: k are better by the margin, or `most` are better (0: no such limit)."""
     shift = np.int64(_bin_shift(fraction))
@@ -478,7 +493,7 @@ def threshold(bins, counts, k, margin, most, fraction):
     return max(0, lowest)
 
 
-@compiled
+@helper
 def _risen(bins, place, wanted):
     """The highest bin with so many documents in it and above. `place` is one, and how many those are, from before."""
     while place[1] - bins[place[0]] >= wanted:
@@ -487,7 +502,7 @@ def _risen(bins, place, wanted):
     return place[0]
 
 
-@compiled
+@inlined
 def _collect(sums, first, left_out, held, bounds, bins, counts, fraction):
     """Takes in what can exceed the threshold; full arrays are freed of what has fallen below it, or doubled.
 
@@ -499,8 +514,10 @@ def _collect(sums, first, left_out, held, bounds, bins, counts, fraction):
         if count + np.int64(CHUNK) >= len(held):
             count = keep_above(counts[1], held, bounds, count)
             if count + np.int64(CHUNK) >= len(held) // 2:
-                held = np.concatenate((held, np.empty_like(held)))
-                bounds = np.concatenate((bounds, np.empty_like(bounds)))
+                held, bounds = (
+                    _doubled(held, np.empty(2 * len(held), np.int64)),
+                    _doubled(bounds, np.empty(2 * len(bounds), np.uint32)),
+                )
         before = count
         for part in range(start, start + CHUNK, PART):
             if _largest(sums, part, PART) > lowest:
@@ -520,7 +537,15 @@ def _collect(sums, first, left_out, held, bounds, bins, counts, fraction):
     return held, bounds
 
 
-@compiled
+@inlined
+def _doubled(array, larger):
+    """The larger array, which begins with what the other holds."""
+    for i in range(len(array)):
+        larger[i] = array[i]
+    return larger
+
+
+@inlined
 def _passing(sums, lowest, chunks):
     """Writes down where the chunks begin that have a sum above the lowest; how many they are."""
     count = 0
@@ -533,7 +558,7 @@ def _passing(sums, lowest, chunks):
     return count
 
 
-@compiled
+@helper
 def _largest(sums, start, count):
     """The largest of so many sums, in a fixed number of steps without a branch: vector instructions."""
     largest = sums[start]
@@ -542,7 +567,7 @@ def _largest(sums, start, count):
     return largest
 
 
-@compiled
+@helper
 def keep_above(lowest, held, bounds, count):
     """Moves the entries with bounds above `lowest` to the front; how many there are."""
     kept = 0

@@ -10,7 +10,7 @@ from llvmlite import ir
 from numba import carray, types  # type: ignore[attr-defined]
 from numba.extending import intrinsic
 
-from denslice.kernels import compiled
+from denslice.compiling import helper
 
 
 @intrinsic
@@ -65,31 +65,31 @@ _to_words, _to_longs = _pointer_to(types.uint32), _pointer_to(types.uint64)
 _to_floats = _pointer_to(types.float32)
 
 
-@compiled
+@helper
 def bytes_at(address, count):
     """The uint8 array there."""
     return carray(_to_bytes(address), (count,))
 
 
-@compiled
+@helper
 def shorts_at(address, count):
     """The uint16 array there."""
     return carray(_to_shorts(address), (count,))
 
 
-@compiled
+@helper
 def words_at(address, count):
     """The uint32 array there."""
     return carray(_to_words(address), (count,))
 
 
-@compiled
+@helper
 def longs_at(address, count):
     """The uint64 array there."""
     return carray(_to_longs(address), (count,))
 
 
-@compiled
+@helper
 def floats_at(address, count):
     """The float32 array there."""
     return carray(_to_floats(address), (count,))
@@ -105,7 +105,7 @@ def ones(context, bits):
     return types.uint64(types.uint64), generate
 
 
-@compiled
+@helper
 def half(bits):
     """The float32 of a non-negative float16, given its bits."""
     return as_float(np.uint32(bits) << np.uint32(13)) * np.float32(2.0**112)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from denslice.kernels import compiled, compiled_reordering
+from denslice.compiling import compiled, compiled_reordering, helper
 from denslice.search.memory import as_bits, as_float, bytes_at, half, prefetch, shorts_at, words_at
 from denslice.search.parts import (
     BASE,
@@ -32,6 +32,12 @@ SIEVE = 4096  # a table this size stays in a core's first cache
 @compiled
 def rescore(parts, positions, keys, weights):
     """The exact score of each position: the sum over the query's keys of query weight · row weight. They must rise."""
+    return exact_scores(parts, positions, keys, weights)
+
+
+@helper
+def exact_scores(parts, positions, keys, weights):
+    """What `rescore` returns."""
     query = _hashed(keys, weights)
     maybe = np.zeros(SIEVE, np.uint8)
     for j in range(len(keys)):
@@ -58,7 +64,7 @@ def rescore(parts, positions, keys, weights):
     return exact
 
 
-@compiled
+@helper
 def _rescore(rows, row_starts, row_keys, row_weights, query, maybe, exact):
     table, table_weights = query
     places = np.empty(1024, np.uint64)
@@ -87,7 +93,7 @@ def _rescore(rows, row_starts, row_keys, row_weights, query, maybe, exact):
         exact[i] = total
 
 
-@compiled
+@helper
 def _prefetch_row(row, row_starts, row_keys, row_weights):
     start, end = np.int64(row_starts[row]), np.int64(row_starts[row + 1])
     for p in range(start, min(end, start + 256), 32):  # a line of memory holds so many
@@ -95,7 +101,7 @@ def _prefetch_row(row, row_starts, row_keys, row_weights):
         prefetch(row_weights, p)
 
 
-@compiled
+@helper
 def _hashed(keys, weights):
     """The query as an open hash table: keys, EMPTY where there is none, and weights, 0 there."""
     size = 256
@@ -112,7 +118,7 @@ def _hashed(keys, weights):
     return table, table_weights
 
 
-@compiled
+@helper
 def _slot(key, size):
     return np.int64(((np.uint64(key) * np.uint64(0x9E3779B1)) >> np.uint64(15)) & np.uint64(size - 1))
 
@@ -123,6 +129,12 @@ def ranked(parts, positions, scores, k):
 
     Ids come as their letters with line feeds between them, and whether they could be read: not if a place is damaged.
     """
+    return in_order(parts, positions, scores, k)
+
+
+@helper
+def in_order(parts, positions, scores, k):
+    """What `ranked` returns."""
     order = falling(scores)
     count = min(k, len(order))
     tied = count  # what ties the k-th may come before it by its id
@@ -131,22 +143,23 @@ def ranked(parts, positions, scores, k):
     order = order[:tied]
     at, rows = _located(parts, positions, order)
     names, is_whole = _names(parts, at, rows)
-    if not is_whole:
-        return order, at, rows, np.zeros(0, np.uint8), False
-    first = 0
-    while first < len(order):
+    places = np.arange(tied)
+    first = np.int64(0 if is_whole else tied)
+    while first < tied:
         end = first + 1
-        while end < len(order) and scores[order[end]] == scores[order[first]]:
+        while end < tied and scores[order[end]] == scores[order[first]]:
             end += 1
         if end - first > 1:
-            by_id = _by_name(parts, at, names, first, end)
-            order[first:end], at[first:end], rows[first:end] = order[by_id], at[by_id], rows[by_id]
-            names[first:end] = names[by_id]
+            _sort_by_name(parts, at, names, places[first:end])
         first = end
-    return order[:count], at[:count], rows[:count], _joined(parts, at[:count], names[:count]), True
+    best, best_at, best_rows = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64)
+    for i in range(count):
+        best[i], best_at[i], best_rows[i] = order[places[i]], at[places[i]], rows[places[i]]
+    letters = _joined(parts, at, names, places[: count if is_whole else 0])
+    return best, best_at, best_rows, letters, is_whole
 
 
-@compiled
+@helper
 def falling(scores):
     """Where scores stand in falling order, equal ones as they come: sorted by 11 bits at a time."""
     keys, other = np.empty(len(scores), np.uint32), np.empty(len(scores), np.uint32)
@@ -169,7 +182,7 @@ def falling(scores):
     return order
 
 
-@compiled
+@helper
 def _located(parts, positions, order):
     """The part of each of these positions and the row in it."""
     at, rows = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
@@ -182,7 +195,7 @@ def _located(parts, positions, order):
     return at, rows
 
 
-@compiled
+@helper
 def _names(parts, at, rows):
     """Where each row's id begins and ends among the letters of its part; and whether that can be."""
     names = np.empty((len(at), 2), np.int64)
@@ -196,10 +209,10 @@ def _names(parts, at, rows):
     return names, True
 
 
-@compiled
-def _by_name(parts, at, names, first, end):
-    """Places from `first` to `end` in the order of their ids, by merging."""
-    order, other = np.arange(first, end), np.empty(end - first, np.int64)
+@helper
+def _sort_by_name(parts, at, names, places):
+    """Puts places in the order of their ids, by merging."""
+    order, other = places, np.empty(len(places), np.int64)
     width = 1
     while width < len(order):
         for start in range(0, len(order), 2 * width):
@@ -214,10 +227,11 @@ def _by_name(parts, at, names, first, end):
                     right += 1
         order, other = other, order
         width *= 2
-    return order
+    for i in range(len(places)):
+        places[i] = order[i]
 
 
-@compiled
+@helper
 def _is_before(parts, at, names, one, other):
     """Whether one id comes before another: letters in UTF-8 are in order as the characters they stand for are."""
     first = bytes_at(parts[at[one], ID_LETTERS], parts[at[one], LETTERS])
@@ -231,14 +245,15 @@ def _is_before(parts, at, names, one, other):
     return i == names[one, 1] and j < names[other, 1]
 
 
-@compiled
-def _joined(parts, at, names):
-    total = len(at)
-    for i in range(len(at)):
+@helper
+def _joined(parts, at, names, places):
+    """The ids at these places, with line feeds between them."""
+    total = len(places)
+    for i in places:
         total += names[i, 1] - names[i, 0]
     letters = np.empty(total, np.uint8)
     to = 0
-    for i in range(len(at)):
+    for i in places:
         text = bytes_at(parts[at[i], ID_LETTERS], parts[at[i], LETTERS])
         for p in range(names[i, 0], names[i, 1]):
             letters[to] = text[p]

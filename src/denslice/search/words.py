@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from denslice.kernels import compiled
+from denslice.compiling import compiled, inlined
 from denslice.search.cpu import by_words
 from denslice.search.retrieve import FEW
-from denslice.search.rows import LINE_FEED, ranked, rescore
+from denslice.search.rows import LINE_FEED, exact_scores, falling, in_order
 
 
 @compiled
@@ -27,21 +27,19 @@ def best_by_words(parts, starts, keys, weights, wanted, caution, room, sums):
     scores = np.empty(k * queries, np.float32)
     total, is_whole = 0, True
     for q in range(queries):
-        ours = keys[starts[q] : starts[q + 1]], weights[starts[q] : starts[q + 1]]
-        positions, bounds = by_words(parts, *ours, wanted, caution, np.empty(room, np.int64), sums)
-        if wanted[1] or len(positions) <= k + FEW:  # with caution the bounds mean little
-            exact = rescore(parts, positions, *ours)
-        else:
-            positions, exact = _within_reach(parts, positions, bounds, *ours, k)
-        best, parts_of_best, rows_of_best, ids, could_be_read = ranked(parts, positions, exact, k)
+        q_keys, q_weights = keys[starts[q] : starts[q + 1]], weights[starts[q] : starts[q + 1]]
+        positions, bounds = by_words(parts, q_keys, q_weights, wanted, caution, np.empty(room, np.int64), sums)
+        all_at_once = wanted[1] > 0 or len(positions) <= k + FEW  # with caution the bounds mean little
+        positions, exact = _within_reach(parts, positions, bounds, q_keys, q_weights, k, all_at_once)
+        best, parts_of_best, rows_of_best, ids, could_be_read = in_order(parts, positions, exact, k)
         is_whole &= could_be_read
-        counts[q] = min(k, len(best))
-        for i in range(counts[q]):
+        counts[q] = len(best)
+        for i in range(len(best)):
             at[total], rows[total], scores[total] = parts_of_best[i], rows_of_best[i], exact[best[i]]
             total += 1
-        if used + len(ids) + 1 > len(letters):
-            letters = np.append(letters, np.empty(len(letters) + len(ids) + 1, np.uint8))
-        letters[used : used + len(ids)] = ids
+        letters = _with_room(letters, used, len(ids) + 1)
+        for i in range(len(ids)):
+            letters[used + i] = ids[i]
         used += len(ids)
         if counts[q]:
             letters[used] = LINE_FEED
@@ -49,15 +47,38 @@ def best_by_words(parts, starts, keys, weights, wanted, caution, room, sums):
     return counts, at[:total], rows[:total], scores[:total], letters[: max(0, used - 1)], is_whole
 
 
-@compiled
-def _within_reach(parts, positions, bounds, keys, weights, k):
+@inlined
+def _with_room(letters, used, more):
+    """The letters, in a larger array where there is no room for so many more."""
+    if used + more <= len(letters):
+        return letters
+    larger = np.empty(2 * len(letters) + more, np.uint8)
+    for i in range(used):
+        larger[i] = letters[i]
+    return larger
+
+
+@inlined
+def _within_reach(parts, positions, bounds, keys, weights, k, all_at_once):
     """The positions that can be among the k best, and their exact scores.
 
     The k with the highest bounds are scored first; of the others only those whose bound reaches the least of them.
     """
-    likely = bounds >= np.partition(bounds, len(bounds) - k)[len(bounds) - k]
-    scores = rescore(parts, positions[likely], keys, weights)
-    least = scores.min()
-    others = ~likely & (bounds >= least - np.float32(1e-5) * abs(least))
-    more = rescore(parts, positions[others], keys, weights)
-    return np.concatenate((positions[likely], positions[others])), np.concatenate((scores, more))
+    chosen, exact, count = np.empty(len(positions), np.int64), np.empty(len(positions), np.float32), 0
+    below = np.float32(np.inf)
+    lowest = -below if all_at_once else bounds[falling(bounds)[k - 1]]
+    while True:
+        first = count
+        for i in range(len(positions)):
+            if lowest <= bounds[i] and bounds[i] < below:
+                chosen[count] = positions[i]
+                count += 1
+        scores = exact_scores(parts, chosen[first:count], keys, weights)
+        for i in range(len(scores)):
+            exact[first + i] = scores[i]
+        if all_at_once or first > 0:
+            return chosen[:count], exact[:count]
+        least = exact[0]
+        for i in range(count):
+            least = min(least, exact[i])
+        below, lowest = lowest, least - np.float32(1e-5) * abs(least)

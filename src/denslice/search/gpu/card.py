@@ -42,7 +42,7 @@ class Answer:
 
 
 class Card:
-    """Segments side by side on one card. For one thread at a time."""
+    """Segments side by side on one card. Whoever searches holds the card's turn from `mask` or `start` to `finish`."""
 
     def __init__(self, device: Device, held: Sequence[tuple[int, Held]], width: int, vocab: int, rows: int) -> None:
         """`held` has each segment with the position of its first row; sections have so many `rows`."""
@@ -71,10 +71,12 @@ class Card:
             layout.packed(mask if len(mask) else np.ones(int(tiles["count"].sum()), np.uint8), tiles, self.tile_rows)
             for mask, tiles in zip(masks, self.segment_tiles, strict=True)
         ]
-        with self.device.using():
-            if self._mask is None:
-                self._mask = self.device.empty(self.places // 32, np.uint32)
-            self.device.refill(self._mask, np.concatenate(words))  # always in one place: launches are recorded with it
+        device, size = self.device, self.places // 32
+        with device.using():
+            if self._mask is None:  # always in one place: launches are recorded with it
+                self._mask_words, self._mask = device.pinned(size, np.uint32), device.empty(size, np.uint32)
+            np.concatenate(words, out=self._mask_words)
+            device.copy_in(self._mask, self._mask_words)
             return self._mask
 
     def start(self, plans: Sequence[Plan], allowed: Handle | None) -> Started:
@@ -122,6 +124,12 @@ class Card:
                 found = Space(self, 1 if queries == 1 else TOGETHER, max(_power(keys), room), max(results, most))
             spaces.append(found)
         return found
+
+    def settle(self) -> None:
+        """Waits for searches that were started and that nobody finished, because of an error."""
+        for space in (*self._spaces[True], *self._spaces[False]):
+            if space.busy:
+                space.wait()
 
     def positions(self, places: Ints) -> Ints:
         """Where documents stand over all segments, from their places on the card."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from functools import cached_property, partial
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from importlib.resources import files
+from threading import RLock, get_ident
 from typing import Any, Protocol
 
 import numpy as np
 
-from denslice.errors import InputError, MissingExtraError
+from denslice.errors import GpuMemoryError, InputError, MissingExtraError
 from denslice.search.gpu import layout
 from denslice.store.files import Array
 
@@ -34,6 +35,43 @@ Handle = Any  # an array on the card
 Launch = Callable[[str, tuple[int, int], int, tuple[Any, ...], int], None]
 
 
+class Turn:
+    """A lock that one thread holds at a time, as often as it enters, and that knows which thread that is.
+
+    A GPU has one stream, on which launches are recorded, and memory that searches share. What touches any of them runs
+    in the GPU's turn, and `check` raises where it does not: a missing lock is an error at once, not a wrong result now
+    and then.
+    """
+
+    def __init__(self) -> None:
+        self._lock = RLock()
+        self._holder, self._depth = 0, 0
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        self._holder, self._depth = get_ident(), self._depth + 1
+
+    def __exit__(self, *error: object) -> None:
+        self._depth -= 1
+        if not self._depth:
+            self._holder = 0
+        self._lock.release()
+
+    def check(self) -> None:
+        """Raises RuntimeError unless this thread holds the lock."""
+        if self._holder != get_ident():
+            raise RuntimeError("a GPU was used outside of its turn; enter `device.using()` first")
+
+
+@contextmanager
+def all_turns(devices: Sequence[Device]) -> Iterator[None]:
+    """A block that has the turns of all these GPUs, taken in their order."""
+    with ExitStack() as held:
+        for device in devices:
+            held.enter_context(device.turn)
+        yield
+
+
 class Marker(Protocol):
     """A mark in the order of a card's work."""
 
@@ -47,9 +85,13 @@ class Marker(Protocol):
 
 
 class Device(Protocol):
-    """What the host side asks of a card."""
+    """What the host side asks of a card.
+
+    Every method but `put`, `address` and `using` is called in the card's turn; `using` takes it.
+    """
 
     name: str
+    turn: Turn
     processors: int
     shared_bytes: int  # a group of warps can have
     processor_bytes: int  # of shared memory on a multiprocessor
@@ -59,11 +101,7 @@ class Device(Protocol):
         ...
 
     def put(self, array: Array) -> Handle:
-        """A copy of an array on the card, made in pieces."""
-        ...
-
-    def refill(self, handle: Handle, array: Array) -> None:
-        """Copies an array over one of its size on the card, in pieces."""
+        """A copy of an array on the card, made in pieces: each takes a turn, and reading the array takes none."""
         ...
 
     def empty(self, shape: int | tuple[int, ...], dtype: Any) -> Handle:
@@ -115,7 +153,7 @@ class Device(Protocol):
         ...
 
     def using(self) -> AbstractContextManager[Any]:
-        """While this lasts, work goes to this card."""
+        """While this lasts, the turn is this thread's and its work goes to this card."""
         ...
 
 
@@ -161,36 +199,42 @@ class CudaDevice:
             raise InputError(f"{self.name} has compute capability {self._device.compute_capability}; 7.0 is needed")
         with self._device:
             self._stream = cupy.cuda.Stream(non_blocking=True)
+        self.turn = Turn()
         self._compiled: dict[tuple[str, ...], Launch] = {}
 
     def using(self) -> AbstractContextManager[Any]:
-        """While this lasts, work goes to this card and its stream."""
-        return _Using(self._device, self._stream)
+        """While this lasts, the turn is this thread's and its work goes to this card and its stream."""
+        return _Using(self.turn, self._device, self._stream)
 
     def free_bytes(self) -> int:
         """Memory nobody uses, counting what CuPy keeps for later."""
+        self.turn.check()
         with self._device:
             free, _ = self._cupy.cuda.runtime.memGetInfo()
-        return int(free + self._cupy.get_default_memory_pool().free_bytes())
+            return int(free + self._cupy.get_default_memory_pool().free_bytes())
 
     def put(self, array: Array) -> Handle:
-        """A copy on the card, made in pieces; an array that is on a card already stays as it is."""
+        """A copy on the card, made in pieces; an array that is on a card already stays as it is.
+
+        Each copy has staging memory of its own, so that files are read while others search.
+        """
+        import cupyx
+
         if isinstance(array, self._cupy.ndarray):
             return array
-        handle = self.empty(array.shape, array.dtype)
-        self.refill(handle, array)
-        return handle
-
-    def refill(self, handle: Handle, array: Array) -> None:
-        """Copies an array over one of its size on the card, in pieces."""
+        with self.using():
+            handle = self.empty(array.shape, array.dtype)
+            stage = cupyx.empty_pinned(max(1, min(PIECE, array.nbytes)), np.uint8)
         flat, to = array.reshape(-1), handle.reshape(-1)
         each = max(1, PIECE // max(1, array.itemsize))
         for start in range(0, len(flat), each):
             piece = flat[start : start + each]
-            staged = self._stage[: piece.nbytes].view(array.dtype)
+            staged = stage[: piece.nbytes].view(array.dtype)
             staged[:] = piece
-            to[start : start + each].set(staged, stream=self._stream)
-            self._stream.synchronize()
+            with self.using():
+                to[start : start + each].set(staged, stream=self._stream)
+                self._stream.synchronize()
+        return handle
 
     def empty(self, shape: int | tuple[int, ...], dtype: Any) -> Handle:
         """Memory on the card, with whatever is in it."""
@@ -201,20 +245,23 @@ class CudaDevice:
         return self._allocated(self._cupy.zeros, shape, dtype)
 
     def _allocated(self, allocate: Callable[..., Handle], shape: int | tuple[int, ...], dtype: Any) -> Handle:
+        self.turn.check()
         try:
             return allocate(shape, dtype)
         except self._cupy.cuda.memory.OutOfMemoryError as error:
-            raise InputError(f"{self.name} has too little free memory: {error}; device='cpu' works") from error
+            raise GpuMemoryError(f"{self.name} has too little free memory: {error}; device='cpu' works") from error
 
     def pinned(self, shape: int | tuple[int, ...], dtype: Any) -> Array:
         """Memory of the host that the card can read and write."""
         import cupyx
 
+        self.turn.check()
         array: Array = cupyx.zeros_pinned(shape, dtype)
         return array
 
     def get(self, handle: Handle) -> Array:
         """A copy on the host."""
+        self.turn.check()
         array: Array = handle.get(stream=self._stream)
         return array
 
@@ -227,6 +274,7 @@ class CudaDevice:
         self._copy(to.ctypes.data, handle.data.ptr, to.nbytes, "memcpyDeviceToHost")
 
     def _copy(self, to: int, source: int, size: int, kind: str) -> None:
+        self.turn.check()
         runtime = self._cupy.cuda.runtime
         runtime.memcpyAsync(to, source, size, getattr(runtime, kind), self._stream.ptr)
 
@@ -236,12 +284,13 @@ class CudaDevice:
 
     def running_sum(self, handle: Handle) -> Handle:
         """The sum of all entries before each, and of all at the end."""
-        sums = self._cupy.zeros(len(handle) + 1, np.uint32)
+        sums = self.zeros(len(handle) + 1, np.uint32)
         self._cupy.cumsum(handle, dtype=np.uint32, out=sums[1:])
         return sums
 
     def compile(self, threads: int, resident: int, dimensions: int) -> Launch:
         """What runs a kernel made for these. CuPy keeps what it compiled on disk for the next process."""
+        self.turn.check()
         _, lanes, steps = layout.dense_shape(dimensions or 8)
         given = {name: getattr(layout, name) for name in NUMBERS}
         given |= {"THREADS": threads, "RESIDENT": resident, "DENSE_LANES": lanes, "DENSE_STEPS": steps}
@@ -251,49 +300,47 @@ class CudaDevice:
             module = self._cupy.RawModule(code=source, options=options)
             functions = {name: module.get_function(name) for name in KERNELS}
             functions["score"].max_dynamic_shared_size_bytes = self.shared_bytes - 1024
-            self._compiled[options] = partial(_launch, functions)
+            self._compiled[options] = partial(_launch, self.turn, functions)
         return self._compiled[options]
 
     def recorded(self, work: Callable[[], None]) -> Callable[[], None]:
         """The same work as a CUDA graph: one launch instead of one for each kernel."""
+        self.turn.check()
         self._stream.begin_capture()
         try:
             work()
         finally:
             graph = self._stream.end_capture()
-        stream = self._stream
-        return lambda: graph.launch(stream)
+        return partial(_launch_graph, self.turn, graph, self._stream)
 
     def wait(self) -> None:
         """Returns when all work is done."""
+        self.turn.check()
         self._stream.synchronize()
 
     def marker(self) -> Marker:
         """A mark to set in the order of work."""
-        return _Event(self._cupy.cuda.Event(disable_timing=True), self._stream)
-
-    @cached_property
-    def _stage(self) -> Array:
-        return self.pinned(PIECE, np.uint8)
+        return _Event(self.turn, self._cupy.cuda.Event(disable_timing=True), self._stream)
 
 
 class _Event:
     """A mark in a stream."""
 
-    def __init__(self, event: Any, stream: Any) -> None:
-        self.event, self.stream = event, stream
+    def __init__(self, turn: Turn, event: Any, stream: Any) -> None:
+        self.turn, self.event, self.stream = turn, event, stream
 
     def set(self) -> None:
         """Sets it behind all work launched so far."""
+        self.turn.check()
         self.event.record(self.stream)
 
     def wait(self) -> None:
-        """Returns when the work before it is done."""
+        """Returns when the work before it is done; other threads may wait at the same time."""
         self.event.synchronize()
 
 
 class _Using:
-    """Enters a device and its stream, and leaves both."""
+    """Enters a turn, a device and its stream, and leaves all of them."""
 
     def __init__(self, *contexts: Any) -> None:
         self.contexts = contexts
@@ -307,10 +354,22 @@ class _Using:
             context.__exit__(*error)
 
 
+def _launch_graph(turn: Turn, graph: Any, stream: Any) -> None:
+    turn.check()
+    graph.launch(stream)
+
+
 def _launch(
-    functions: dict[str, Any], name: str, grid: tuple[int, int], threads: int, arguments: tuple[Any, ...], shared: int
+    turn: Turn,
+    functions: dict[str, Any],
+    name: str,
+    grid: tuple[int, int],
+    threads: int,
+    arguments: tuple[Any, ...],
+    shared: int,
 ) -> None:
     """Runs a kernel, in turn with the others."""
+    turn.check()
     functions[name](grid, (threads,), tuple(_argument(argument) for argument in arguments), shared_mem=shared)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from denslice.errors import InputError
+from denslice.errors import GpuMemoryError
 from denslice.search.gpu import layout
 from denslice.search.gpu.device import Device, Handle, Launch
 from denslice.search.gpu.layout import ENTRY, GROUP, Part
@@ -47,38 +47,30 @@ def sizes_of(part: Part, leave_out: Sequence[str], section_rows: int) -> dict[st
 
 
 def take_in(device: Device, launch: Launch, part: Part, leave_out: Sequence[str], section_rows: int) -> Held:
-    """A segment's postings arranged on the card, its rows and dense vectors beside them."""
+    """A segment's postings arranged on the card, its rows and dense vectors beside them.
+
+    Others can search meanwhile: each copy and the arranging take a turn of their own.
+    """
     p = part.postings
     lists, listed, sections = len(p.keys), layout.directory(p), -(-p.block // section_rows)
     order, starts = device.put(listed.order), device.put(np.asarray(p.starts).astype(np.uint32))
     from_rows, from_values, blocks = device.put(p.rows), device.put(p.values), device.put(listed.blocks)
     block_starts = device.put(np.asarray(p.block_starts).astype(np.uint32))
-    entries = device.zeros(sections * lists * ENTRY.itemsize, np.uint8)
-    pieces = device.zeros(sections * lists, np.uint32)
-    given: tuple[Any, ...] = (
-        order,
-        starts,
-        from_rows,
-        device.put(p.maxima),
-        blocks,
-        block_starts,
-        entries,
-        pieces,
-        lists,
-        sections,
-        section_rows,
-    )
-    if lists:
-        launch("measure", (-(-lists // 8), 1), 256, given, 0)
-    before = device.running_sum(pieces)
-    total = int(device.get(before[-1:])[0])
-    rows, values = device.empty(total * GROUP, np.uint16), device.empty(total * GROUP, np.uint8)
-    given = (order, starts, from_rows, from_values, blocks, block_starts, entries, before, rows, values)
-    if lists:
-        shared = ARRANGING // 32 * 2 * 4 * -(-section_rows // 32)
-        launch(
-            "arrange", (-(-lists // (ARRANGING // 32)), 1), ARRANGING, (*given, lists, sections, section_rows), shared
-        )
+    maxima, sizes_given = device.put(p.maxima), (lists, sections, section_rows)
+    with device.using():
+        entries = device.zeros(sections * lists * ENTRY.itemsize, np.uint8)
+        pieces = device.zeros(sections * lists, np.uint32)
+        given: tuple[Any, ...] = (order, starts, from_rows, maxima, blocks, block_starts, entries, pieces)
+        if lists:
+            launch("measure", (-(-lists // 8), 1), 256, (*given, *sizes_given), 0)
+        before = device.running_sum(pieces)
+        total = int(device.get(before[-1:])[0])
+        rows, values = device.empty(total * GROUP, np.uint16), device.empty(total * GROUP, np.uint8)
+        given = (order, starts, from_rows, from_values, blocks, block_starts, entries, before, rows, values)
+        if lists:
+            shared = ARRANGING // 32 * 2 * 4 * -(-section_rows // 32)
+            launch("arrange", (-(-lists // (ARRANGING // 32)), 1), ARRANGING, (*given, *sizes_given), shared)
+        device.wait()
     of_lists = [device.put(listed.key_starts), blocks, entries, rows, values]
     of_rows, dense = _rows(device, part, leave_out), _dense(device, part, leave_out)
     arrays = [*of_lists, *of_rows, dense]
@@ -87,12 +79,11 @@ def take_in(device: Device, launch: Launch, part: Part, leave_out: Sequence[str]
     sizes = {"postings": sum(array.nbytes for array in of_lists)}
     sizes["rows"] = sum(array.nbytes for array in of_rows if array is not None)
     sizes["dense"] = 0 if dense is None else dense.nbytes
-    device.wait()
     return Held(tiles, layout.key_maxima(p), len(p.rows), sizes, tuple(arrays))
 
 
 def check_fits(device: Device, sizes: dict[str, int], cards: int) -> None:
-    """InputError with the figures where the card has too little memory, and what would fit."""
+    """Raises GpuMemoryError with the figures where the card has too little memory, and what would fit."""
     needed, free = sum(sizes.values()), device.free_bytes()
     if needed <= free:
         return
@@ -104,7 +95,7 @@ def check_fits(device: Device, sizes: dict[str, int], cards: int) -> None:
         less = _gb(needed - sizes["rows"])
         ways.insert(0, f'without rows it takes {less}, and search is slower (leave_out=["rows"], --leave-out rows)')
     ways.append("an index made with fewer slices is smaller")
-    raise InputError(
+    raise GpuMemoryError(
         f"{device.name} has {_gb(free)} free and the index takes {_gb(needed)} ({parts}): {'; '.join(ways)}"
     )
 

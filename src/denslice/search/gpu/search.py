@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from operator import is_not
 from threading import Lock
+from weakref import WeakValueDictionary
 
 import numpy as np
 
-from denslice.errors import InputError
+from denslice.errors import GpuMemoryError, InputError
 from denslice.search.gpu import layout, memory
 from denslice.search.gpu.card import NO_DENSE, TOGETHER, Answer, Card, Started
-from denslice.search.gpu.device import Device, Handle, cuda_devices
+from denslice.search.gpu.device import Device, Handle, all_turns, cuda_devices
 from denslice.search.gpu.layout import EXTRA
 from denslice.search.gpu.memory import LEFT_OUT, Held
 from denslice.search.gpu.plan import Plan, plan
@@ -37,8 +38,19 @@ Progress = Callable[[int], None]
 NOTHING = Answer(np.zeros(0, dtype=np.int64), NO_SCORES, NO_DENSE)
 
 
+class Resident:
+    """What the cards hold for all commits of an index that are searched: each segment once, until nobody needs it.
+
+    `loading` is held by the thread that takes segments in, so that two that refresh do not both load them.
+    """
+
+    def __init__(self) -> None:
+        self.loading = Lock()
+        self.held: WeakValueDictionary[tuple[int, int, str], Held] = WeakValueDictionary()  # by `Cards._key`
+
+
 class Cards:
-    """An index's segments on one or several cards."""
+    """An index's segments on one or several cards: one commit's, searched by any number of threads."""
 
     name = "cuda"  # of the device, as it was asked for
 
@@ -51,7 +63,7 @@ class Cards:
         self.section_rows = self._section_rows()
         self._known: dict[str, tuple[int, Held]] = {}  # by folder: the card and what it holds
         self._last: tuple[Sequence[Mask] | None, list[Handle | None]] = None, []
-        self._lock = Lock()
+        self._resident = Resident()
 
     @classmethod
     def named(cls, device: str, leave_out: Sequence[str]) -> Cards:
@@ -64,31 +76,55 @@ class Cards:
         """Ready to load other segments on the same cards; those that are there already stay."""
         cards = Cards(self.devices, self.leave_out, segments)
         cards.section_rows = self.section_rows if self._known else cards.section_rows
-        cards._known, cards._lock = dict(self._known), self._lock  # they share the cards' order of work
-        cards.name = self.name
+        cards._known, cards._resident, cards.name = dict(self._known), self._resident, self.name
         return cards
 
     def load(self, progress: Progress | None = None) -> Cards:
-        """Takes in what the cards do not hold yet; InputError where it will not fit."""
-        placed = self._placed()
+        """Takes in what the cards do not hold yet, while others search; GpuMemoryError where it will not fit.
+
+        After an error the cards hold what they held before.
+        """
+        with self._resident.loading:
+            try:
+                self._load(progress)
+                return self
+            except GpuMemoryError as error:
+                reason = str(error)
+        self._known = {}
+        raise GpuMemoryError(reason)  # not from the error: its traceback would keep what was begun on the cards
+
+    def _load(self, progress: Progress | None) -> None:
+        placed, known = self._placed(), {}
         for number, device in enumerate(self.devices):
-            new = [
-                s for s, at in zip(self.segments, placed, strict=True) if at == number and _name(s) not in self._known
-            ]
-            sizes = [memory.sizes_of(s, self.leave_out, self.section_rows) for s in new]
-            names = {name for one in sizes for name in one}
-            memory.check_fits(
-                device, {n: sum(one.get(n, 0) for one in sizes) for n in sorted(names)}, len(self.devices)
-            )
+            ours = [s for s, at in zip(self.segments, placed, strict=True) if at == number]
+            self._check_fits(number, ours)
             with device.using():
                 launch = device.compile(256, 1, self.dimensions)
-                for segment in new:
+            for segment in ours:
+                key = self._key(number, segment)
+                held = self._resident.held.get(key)
+                if held is None:
                     held = memory.take_in(device, launch, segment, self.leave_out, self.section_rows)
-                    self._known[_name(segment)] = number, held
+                    self._resident.held[key] = held
                     if progress:
                         progress(segment.rows)
-        self._known = {_name(s): self._known[_name(s)] for s in self.segments}
-        return self
+                known[_name(segment)] = number, held
+        self._known = {_name(s): known[_name(s)] for s in self.segments}
+
+    def _key(self, number: int, segment: Segment) -> tuple[int, int, str]:
+        """What tells a segment on a card from others: the card, how the segment is cut there, and its name."""
+        return number, self.section_rows, _name(segment)
+
+    def _check_fits(self, number: int, segments: Sequence[Segment]) -> None:
+        """Raises GpuMemoryError where a card lacks memory for the segments it does not hold, and for searching all."""
+        total: dict[str, int] = {}
+        for segment in segments:
+            sizes = memory.sizes_of(segment, self.leave_out, self.section_rows)
+            for name in ("search",) if self._key(number, segment) in self._resident.held else sizes:
+                total[name] = total.get(name, 0) + sizes[name]
+        device = self.devices[number]
+        with device.using():
+            memory.check_fits(device, dict(sorted(total.items())), len(self.devices))
 
     def search(self, queries: Sequence[QueryVectors], settings: Settings, masks: Sequence[Mask]) -> list[Found]:
         """The k best documents of each query, as `retrieve.search` finds them."""
@@ -100,22 +136,37 @@ class Cards:
         for query in queries:
             self._check(query)
         answers = [NOTHING] * len(queries)
-        with self._lock:
-            allowed = self._allowed(masks)
-            waiting: deque[tuple[list[int], list[Started]]] = deque()
-            for start in range(0, len(queries), TOGETHER):
-                for ours, plans in self._planned(queries, range(start, min(start + TOGETHER, len(queries))), settings):
-                    if self._needs_host(plans[0], settings):
-                        for at, one in zip(ours, plans, strict=True):
-                            answers[at] = self._on_host(queries[at], one, allowed)
-                        continue
-                    started = [card.start(plans, mask) for (_, card), mask in zip(self.cards, allowed, strict=True)]
-                    waiting.append((ours, started))
-                    if len(waiting) > 1:
-                        self._finish(*waiting.popleft(), answers)
-            for one_started in waiting:
-                self._finish(*one_started, answers)
+        with all_turns(self.devices):
+            cards = self.cards
+            try:
+                self._answer(queries, settings, self._allowed(masks), answers)
+            except BaseException:
+                for _, card in cards:
+                    card.settle()
+                raise
         return answers
+
+    def _answer(
+        self,
+        queries: Sequence[QueryVectors],
+        settings: Settings,
+        allowed: Sequence[Handle | None],
+        answers: list[Answer],
+    ) -> None:
+        """Writes each query's answer down, some queries being on the cards while the next ones are planned."""
+        waiting: deque[tuple[list[int], list[Started]]] = deque()
+        for start in range(0, len(queries), TOGETHER):
+            for ours, plans in self._planned(queries, range(start, min(start + TOGETHER, len(queries))), settings):
+                if self._needs_host(plans[0], settings):
+                    for at, one in zip(ours, plans, strict=True):
+                        answers[at] = self._on_host(queries[at], one, allowed)
+                    continue
+                started = [card.start(plans, mask) for (_, card), mask in zip(self.cards, allowed, strict=True)]
+                waiting.append((ours, started))
+                if len(waiting) > 1:
+                    self._finish(*waiting.popleft(), answers)
+        for one_started in waiting:
+            self._finish(*one_started, answers)
 
     def info(self) -> dict[str, int]:
         """Bytes on the cards, by what they are for, and the postings they hold."""
@@ -204,6 +255,7 @@ class Cards:
         """The masks on their cards; the last ones stay there, since one filter or none is asked for again and again."""
         before, on_cards = self._last
         if before is not masks and (before is None or any(map(is_not, masks, before))):
+            self._last = None, []  # until the new ones are there: an error must not leave half of them
             on_cards = [card.mask([masks[at] for at in ours]) for ours, card in self.cards]
         self._last = masks, on_cards
         return on_cards

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from denslice.kernels import compiled
+from denslice.compiling import compiled
 
 
 @compiled
