@@ -6,7 +6,7 @@ import atexit
 import logging
 from collections.abc import Callable
 from threading import Event, Lock, Thread
-from weakref import WeakSet
+from weakref import WeakMethod, WeakSet
 
 from denslice.errors import DensliceError
 
@@ -15,10 +15,13 @@ _running: WeakSet[Merging] = WeakSet()
 
 
 class Merging:
-    """Does one piece of work at a time in a thread of its own, and gives it up when it is told to stop."""
+    """Does one piece of work at a time in a thread of its own, and gives it up when it is told to stop.
+
+    The work is a method of whoever has this, and is not held on to: the two can be let go of at once.
+    """
 
     def __init__(self, work: Callable[[Event], None]) -> None:
-        self._work = work
+        self._work = WeakMethod(work)
         self._lock = Lock()
         self._stop = Event()
         self._thread: Thread | None = None
@@ -29,7 +32,7 @@ class Merging:
             if self._thread is not None and self._thread.is_alive():
                 return
             self._stop.clear()
-            self._thread = Thread(target=self._run, name="denslice-merge", daemon=True)
+            self._thread = Thread(target=self._run, args=(self._work(),), name="denslice-merge", daemon=True)
             _running.add(self)
             self._thread.start()
 
@@ -43,9 +46,9 @@ class Merging:
         self._stop.set()
         self.wait()
 
-    def _run(self) -> None:
+    def _run(self, work: Callable[[Event], None]) -> None:
         try:
-            self._work(self._stop)
+            work(self._stop)
         except (DensliceError, OSError) as error:
             log.warning("segments are not merged: %s", error)
         except Exception:
