@@ -349,7 +349,7 @@ def test_what_is_wrong_with_a_document_is_told_with_its_place(words: Index, wron
 def test_metadata_that_holds_itself_is_refused(words: Index) -> None:
     circle: dict[str, Any] = {}
     circle["self"] = circle
-    with pytest.raises(InputError, match=r"document 0 \(id 'x'\): metadata is nested too deeply, or holds itself"):
+    with pytest.raises(InputError, match=r"document 0 \(id 'x'\): metadata is nested deeper than 64 levels"):
         words.add([Doc("x", "fox", meta=circle)])
 
 
