@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"  # read as it is imported: tests tell nobody anything
@@ -72,7 +74,62 @@ def test_a_langchain_retriever_finds_what_the_index_finds(index: Index) -> None:
     assert chain.batch(["cats", "owls"]) == [list(index.search(query, 2).ids) for query in ("cats", "owls")]
 
 
+NOT_A_K = [True, 0, 1.5, "2", float("nan")]
+
+
+@pytest.mark.parametrize("k", NOT_A_K, ids=repr)
+def test_a_langchain_retriever_refuses_what_is_no_number_of_documents(index: Index, k: Any) -> None:
+    pytest.importorskip("langchain_core", reason="the LangChain adapter needs the extra langchain")
+    from denslice.adapters.langchain import DensliceRetriever
+
+    with pytest.raises(InputError, match="k must be a whole number of at least 1"):
+        DensliceRetriever(index=index, k=k)
+    with pytest.raises(InputError, match="theta must be a number of 0 or more, not True"):
+        DensliceRetriever(index=index, theta=True)
+    with pytest.raises(InputError, match="lam must be a number of 0 or more, not nan"):
+        DensliceRetriever(index=index, lam=float("nan"))
+
+
+def test_a_langchain_retriever_takes_numpys_numbers_and_dates(index: Index) -> None:
+    pytest.importorskip("langchain_core", reason="the LangChain adapter needs the extra langchain")
+    from denslice.adapters.langchain import DensliceRetriever
+
+    where = {"or": [{"year": np.int64(2020)}, {"lang": {"gt": date(2020, 1, 1)}}]}
+    retriever = DensliceRetriever(index=index, k=np.int64(2), lam=np.float32(1), where=where)
+    assert [doc.id for doc in retriever.invoke("cats")] == list(index.search("cats", 2).ids)
+    with pytest.raises(InputError, match="which JSON cannot hold"):
+        DensliceRetriever(index=index, where={"year": float("nan")}).invoke("cats")
+
+
 # --- Haystack
+
+
+@pytest.mark.parametrize("k", NOT_A_K, ids=repr)
+def test_a_haystack_component_refuses_what_is_no_number_of_documents(index: Index, k: Any) -> None:
+    pytest.importorskip("haystack", reason="the Haystack adapter needs the extra haystack")
+    from denslice.adapters.haystack import DensliceRetriever
+
+    with pytest.raises(InputError, match="top_k must be a whole number of at least 1"):
+        DensliceRetriever(str(index.path), top_k=k)
+    with pytest.raises(InputError, match="top_k must be a whole number of at least 1"):
+        DensliceRetriever(str(index.path)).run("cats", top_k=k)
+
+
+def test_a_haystack_component_keeps_numpys_numbers_and_dates_in_its_file(index: Index) -> None:
+    pytest.importorskip("haystack", reason="the Haystack adapter needs the extra haystack")
+    from haystack import Pipeline
+
+    from denslice.adapters.haystack import DensliceRetriever
+
+    filters = {"field": "year", "operator": "in", "value": [np.int64(2021), date(2020, 1, 1)]}
+    pipeline = Pipeline()
+    pipeline.add_component("retriever", DensliceRetriever(str(index.path), top_k=np.int64(2), filters=filters))
+    again = Pipeline.loads(pipeline.dumps(), unsafe=True)
+    assert [doc.id for doc in again.run({"retriever": {"query": "cats"}})["retriever"]["documents"]] == ["dogs"]
+    everything = again.run({"retriever": {"query": "cats", "filters": {}}})["retriever"]["documents"]
+    assert [doc.id for doc in everything] == list(index.search("cats", 2).ids)
+    with pytest.raises(InputError, match="which JSON cannot hold"):
+        DensliceRetriever(str(index.path), filters={"field": "year", "operator": "==", "value": float("nan")})
 
 
 def test_a_haystack_component_runs_in_a_pipeline_and_is_kept_in_its_file(index: Index) -> None:

@@ -302,6 +302,11 @@ def test_what_is_neither_string_nor_whole_number_is_no_id(words: Index, id: Any)
             call()
 
 
+def test_a_query_may_have_a_number_as_its_id(words: Index) -> None:
+    (ranking,) = words.rank([Query(np.int64(7), "fox")])  # type: ignore[arg-type]
+    assert ranking.query_id == "7"
+
+
 def test_a_number_and_its_digits_are_one_id(words: Index) -> None:
     with pytest.raises(InputError, match="'1' is given twice"):
         words.add([{"id": 1, "text": "x"}, {"id": "1", "text": "y"}])

@@ -153,7 +153,13 @@ def test_nothing_to_encode_gives_no_rows() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["the cat sat. " * 80_000, "猫" * 1_000_000, "x" * 1_000_000, " " * 999_999 + "a", "the cat " + "," * 1_000_000],
+    [
+        "the cat sat. " * 80_000,
+        "猫" * 1_000_000,
+        "cat " + "x" * 999_996,
+        " " * 999_999 + "a",
+        "the cat " + "," * 1_000_000,
+    ],
     ids=["words", "no spaces", "one word", "spaces", "commas"],
 )
 def test_a_text_of_a_million_characters_is_taken_in_stride(text: str) -> None:
@@ -161,7 +167,7 @@ def test_a_text_of_a_million_characters_is_taken_in_stride(text: str) -> None:
     start = time.perf_counter()
     encoded = encoder.encode_docs([text, "a dog"])
     assert time.perf_counter() - start < 20
-    assert (encoded.lexical[[0]].nnz > 0) == (not text.startswith("x"))  # a word that is too long is unknown
+    assert encoded.lexical[[0]].nnz > 0
     tokens = encoder.model.tokenizer(text, truncation=True, max_length=16)["input_ids"]
     close(encoded, encoder_of_tokens(encoder, [tokens, encoder.model.tokenizer("a dog")["input_ids"]]))
 

@@ -17,7 +17,7 @@ from denslice.densify import split_by_slice
 from denslice.encoders import Encoder
 from denslice.encoders.bm25 import idf
 from denslice.errors import InputError, warn
-from denslice.records import Doc, Explanation, Query, Ranking, checked_vector
+from denslice.records import Doc, Explanation, Query, Ranking, checked_vector, given_id
 from denslice.search import retrieve
 from denslice.search.explain import Naming, explain
 from denslice.search.filter import named_fields, parse, passing
@@ -101,7 +101,7 @@ class View:
         while batch := list(islice(queries, BATCH)):
             with stage("encode"):
                 encoded = self.encode(batch, first)
-            yield from self.rank_encoded([query.id for query in batch], encoded, settings, where)
+            yield from self.rank_encoded([given_id(query.id) for query in batch], encoded, settings, where)
             first += len(batch)
 
     def rank_ready(self, encoded: Encoded, settings: Settings, where: Where) -> list[Ranking]:

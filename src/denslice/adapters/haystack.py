@@ -12,7 +12,9 @@ except ModuleNotFoundError as error:
     raise MissingExtraError("the Haystack adapter", "haystack") from error
 
 from denslice.index import Index
-from denslice.records import Hit
+from denslice.records import Hit, json_object
+from denslice.scalars import whole_number
+from denslice.search.retrieve import Settings
 
 COMPARISONS = {"==": "eq", "!=": "ne", ">": "gt", ">=": "gte", "<": "lt", "<=": "lte", "in": "in"}
 
@@ -30,8 +32,12 @@ class DensliceRetriever:
         lam: float | None = None,
         theta: float = 0.0,
     ) -> None:
-        self.folder, self.top_k, self.filters = folder, top_k, filters
-        self.mode, self.lam, self.theta = mode, lam, theta
+        how = Settings(whole_number("top_k", top_k, 1), theta, mode=mode, lam=lam)
+        self.folder, self.top_k = folder, how.k
+        self.filters = (
+            None if filters is None else json_object(filters, "filters")
+        )  # as a pipeline's file can hold them
+        self.mode, self.lam, self.theta = how.mode, how.lam, how.theta
         self._index: Index | None = None
 
     def warm_up(self) -> None:
@@ -43,9 +49,10 @@ class DensliceRetriever:
         """The documents found; what is given here takes the place of what the component was made with."""
         self.warm_up()
         assert self._index is not None
-        where = where_of(filters or self.filters)
+        where = where_of(self.filters if filters is None else filters)
+        k = self.top_k if top_k is None else whole_number("top_k", top_k, 1)
         how: dict[str, Any] = {"mode": self.mode, "lam": self.lam, "theta": self.theta, "where": where}
-        return {"documents": [_document(hit) for hit in self._index.search(query, top_k or self.top_k, **how)]}
+        return {"documents": [_document(hit) for hit in self._index.search(query, k, **how)]}
 
     def to_dict(self) -> dict[str, Any]:
         """What a pipeline's file keeps of it."""
