@@ -20,7 +20,8 @@ gpu: $(VENV)/gpu              ## what the test suite leaves out: the same tests 
 crash: $(VENV)/dev            ## kills, readers beside a writer, and damage to every file, in full (about ten minutes)
 	@$(BIN)/python tests/kill_writer.py --kills 200
 	@$(BIN)/python tests/readers.py --commits 100 --docs 500
-	@for use in read add merge; do $(BIN)/python tests/damage.py --use $$use || exit 1; done
+	@for use in read add merge; do for kind in texts vectors; do \
+		$(BIN)/python tests/damage.py --kind $$kind --use $$use || exit 1; done; done
 
 lint: $(VENV)/dev             ## format, lint, types, direction of imports
 	@$(BIN)/ruff format --check .

@@ -11,15 +11,23 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import scipy.sparse as sp
+
 from denslice import DensliceError, Index
+from denslice.store import manifest as manifests
+from denslice.store.backup import file_names
+from denslice.store.folder import Folder
+from denslice.vectors import Floats
 from forked import FAILED, Child
 
 QUERIES = ("w1 w2 w300", "w7", "rare3 w5 w6 w8", "nothing")
 EXPLAINED = ("a3", "b5")
+VOCAB, DIMENSIONS = 60, 8
 WRONG = "wrong answers"
 ROOM = 2 << 30  # bytes: a damaged number must not ask for the whole machine
 
@@ -45,8 +53,8 @@ class Damage:
             path.write_bytes(data[: self.size])
 
 
-def build(folder: Path) -> Path:
-    """An index with every kind of file: three segments, deletions, two pieces of vocabulary, learned slicing."""
+def build_texts(folder: Path) -> Path:
+    """An index of texts: three segments, deletions, two pieces of vocabulary, learned slicing, filterable fields."""
     rng = random.Random(5)
     index = Index.create(folder, "bm25", slices=16, slicing="learned", query="sliced", filterable=["year"])
     index.add(_docs("a", 120, lambda i: " ".join(f"w{rng.randrange(400)}" for _ in range(20))))
@@ -57,6 +65,26 @@ def build(folder: Path) -> Path:
     return folder
 
 
+def build_vectors(folder: Path) -> Path:
+    """An index of ready vectors, lexical and dense: three segments, deletions, learned slicing."""
+    index = Index.create(folder, "vectors", vocab=VOCAB, slices=16, slicing="learned")
+    for name, count in (("a", 120), ("b", 30), ("c", 5)):
+        index.add_vectors([f"{name}{i}" for i in range(count)], *_vectors(count, name))
+    index.delete([*(f"a{i}" for i in range(10, 30)), "b1"])
+    return folder
+
+
+KINDS = {"texts": build_texts, "vectors": build_vectors}
+
+
+def _vectors(count: int, seed: str) -> tuple[sp.csr_array, list[str], Floats]:
+    """Lexical vectors, texts and dense vectors."""
+    rng = np.random.default_rng([ord(letter) for letter in seed])
+    weights = rng.exponential(1.0, (count, VOCAB)) * (rng.random((count, VOCAB)) < 0.2)
+    texts = [f"text {seed}{i}" for i in range(count)]
+    return sp.csr_array(weights.astype(np.float32)), texts, rng.normal(size=(count, DIMENSIONS)).astype(np.float32)
+
+
 def _docs(prefix: str, count: int, text: Callable[[int], str]) -> Iterator[dict[str, Any]]:
     for i in range(count):
         yield {"id": f"{prefix}{i}", "text": text(i), "title": f"title {i}", "year": 2000 + i % 5, "tags": ["x", i]}
@@ -64,20 +92,34 @@ def _docs(prefix: str, count: int, text: Callable[[int], str]) -> Iterator[dict[
 
 def files(index: Path) -> list[str]:
     """Every file the manifest names."""
-    skipped = ("manifest.json", "lock")
-    found = [path.relative_to(index) for path in index.rglob("*") if path.is_file()]
-    return sorted(str(path) for path in found if path.name not in skipped and path.parts[0] != "old")
+    return sorted(file_names(manifests.read(Folder(index))))
 
 
 def answers(index: Index) -> list[Any]:
     """All that a reader can ask of the index."""
-    told: list[Any] = [index.info() | {"path": "", "generation": 0}]
+    asked = vector_answers if index.info()["encoder"] == "vectors" else text_answers
+    told: list[Any] = [index.info() | {"path": "", "generation": 0}, *asked(index)]
+    told += [index.get(id) for id in ("a1", "a11", "b29", "nobody")]
+    return [*told, [str(doc) for doc in index.docs()]]
+
+
+def text_answers(index: Index) -> list[Any]:
+    """What queries of words find."""
+    told: list[Any] = []
     told += [[(hit.id, hit.score, hit.text, hit.meta) for hit in index.search(query, 200)] for query in QUERIES]
     told += [list(index.search("w1 w2", 50, where=where).ids) for where in ({"year": {"gte": 2003}}, {"tags": "x"})]
     told += [list(ranking.ids) for ranking in index.search_batch(QUERIES, 5, theta=1.0, candidates=10)]
-    told += [index.explain("w1 w2 w3 rare5", id) for id in EXPLAINED]
-    told += [index.get(id) for id in ("a1", "a11", "b29", "nobody")]
-    return [*told, [str(doc) for doc in index.docs()]]
+    return told + [index.explain("w1 w2 w3 rare5", id) for id in EXPLAINED]
+
+
+def vector_answers(index: Index) -> list[Any]:
+    """What queries of lexical and dense vectors find."""
+    weights, _, dense = _vectors(2, "q")
+    told: list[Any] = []
+    for row, mode in product(range(2), ("lexical", "dense", "hybrid")):
+        ranking = index.search_vectors(weights[row : row + 1], dense[row], 200, mode=mode)
+        told.append([(hit.id, hit.score, hit.text) for hit in ranking])
+    return told + [index.explain_vectors(weights[:1], id, dense[0]) for id in EXPLAINED]
 
 
 def read(path: Path) -> list[Any]:
@@ -94,7 +136,10 @@ def merge(path: Path) -> list[Any]:
 def add(path: Path) -> list[Any]:
     """Adds, replaces and deletes; if what is left passes `verify`, its answers."""
     index = Index.open(path)
-    index.add([{"id": "a1", "text": "w1 w2 w3"}, *({"id": f"c{i}", "text": f"w{i} fresh{i}"} for i in range(40))])
+    if index.info()["encoder"] == "vectors":
+        index.add_vectors(["a1", *(f"d{i}" for i in range(40))], *_vectors(41, "d"))
+    else:
+        index.add([{"id": "a1", "text": "w1 w2 w3"}, *({"id": f"c{i}", "text": f"w{i} fresh{i}"} for i in range(40))])
     index.delete(["a7", "b2"])
     return _verified(path)
 
@@ -161,9 +206,10 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1, help="3: every third of the damages to every file")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--use", choices=USES, default="read")
+    parser.add_argument("--kind", choices=KINDS, default="texts")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        index = build(Path(folder) / "index")
+        index = KINDS[given.kind](Path(folder) / "index")
         damages = random_flips(index, given.flips, given.seed) if given.flips else each_damage(index)
         damages = islice(damages, 0, None, given.every)
         tried = list(try_damages(index, damages, given.use))
@@ -171,7 +217,7 @@ def main() -> int:
     failed = [(damage, told) for damage, told in tried if told.startswith(bad)]
     counts = {word: sum(told.startswith(word) for _, told in tried) for word in ("works", WRONG, "IndexFormatError")}
     sys.stdout.writelines(f"{damage}\n{told}\n" for damage, told in failed)
-    sys.stdout.write(f"{given.use}: {len(tried)} damages, {len(failed)} failed; {counts}\n")
+    sys.stdout.write(f"{given.kind}, {given.use}: {len(tried)} damages, {len(failed)} failed; {counts}\n")
     return int(bool(failed))
 
 

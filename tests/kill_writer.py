@@ -7,7 +7,7 @@ the seed and the operation's number, so the documents that must be there can be 
 
 import argparse
 import errno
-import json
+import io
 import os
 import random
 import shutil
@@ -22,9 +22,12 @@ from itertools import count, product
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from denslice import Index, InputError
+from denslice import Index, InputError, UnavailableError
+from denslice.store import manifest as manifests
+from denslice.store import tiers
+from denslice.store.backup import file_names
+from denslice.store.folder import Folder
+from denslice.store.snapshot import PARTS
 from forked import FAILED, Child, run_and_exit
 
 PEOPLE = 40  # ids that documents come and go under
@@ -34,33 +37,44 @@ Texts = dict[str, tuple[str, int]]  # what must be there: id → text and metada
 
 @dataclass(frozen=True)
 class Operation:
-    """One commit of the writer: documents to add or replace, ids to delete, or a merge."""
+    """One change of the writer: documents to add or replace, ids to delete, metadata to update, or a merge.
+
+    It is one commit, after which others may merge segments; only the first changes what is there.
+    """
 
     docs: Texts = field(default_factory=dict)
     deleted: tuple[str, ...] = ()
+    updated: tuple[str, int] | None = None  # a document's id, and its new metadata
 
     def run(self, index: Index) -> None:
-        """Does it, in one commit."""
+        """Does it."""
         if self.docs:
             index.add({"id": id, "text": text, "number": number} for id, (text, number) in self.docs.items())
         elif self.deleted:
             index.delete(self.deleted)
+        elif self.updated:
+            index.update(self.updated[0], {"number": self.updated[1]})
         else:
             index.merge()
 
     def applied(self, texts: Texts) -> Texts:
         """What must be there after it."""
+        if self.updated and self.updated[0] in texts:
+            id, number = self.updated
+            return texts | {id: (texts[id][0], number)}
         return {id: told for id, told in (texts | self.docs).items() if id not in self.deleted}
 
 
 def operation(seed: int, number: int) -> Operation:
     """The operation that a writer of this seed does at this turn. Each text holds a word that no other text has."""
     rng = random.Random(f"{seed} {number}")
-    kind = rng.choices(("add", "delete", "merge"), (6, 2, 2))[0]
+    kind = rng.choices(("add", "delete", "update", "merge"), (6, 2, 1, 1))[0]
     ids = tuple(f"p{i}" for i in rng.sample(range(PEOPLE), rng.randint(1, 8)))
     if kind == "add":
         common = " ".join(f"w{i}" for i in rng.sample(range(50), rng.randrange(20)))
         return Operation({id: (f"{own(f'{seed}x{number}x{id}')} {common}", number) for id in ids})
+    if kind == "update":
+        return Operation(updated=(ids[0], number))
     return Operation(deleted=ids) if kind == "delete" else Operation()
 
 
@@ -151,7 +165,7 @@ def kill_at_random(path: Path, kills: int, seed: int) -> Counter[str]:
 def _landed(allowed: dict[int, Texts], number: int) -> str:
     before, after = allowed.values()
     if before == after:
-        return "in a merge, or a delete of nothing"
+        return "in a merge, or a change of nothing"
     return "after a commit, before it was acknowledged" if allowed[number] == after else "before a commit"
 
 
@@ -181,24 +195,38 @@ def _once_there(seed: int, count: int) -> Texts:
     return told
 
 
-STEPS: list[tuple[Any, str]] = [(np.lib.format, "write_array")] + [
-    (os, name) for name in ("fsync", "replace", "rename", "link", "unlink", "mkdir", "rmdir", "ftruncate", "pwrite")
-]  # pathlib and shutil go through these
+def _always(*args: Any, **options: Any) -> bool:
+    return True
+
+
+def _makes_a_file(path: object, flags: int, *args: Any, **options: Any) -> bool:
+    return bool(flags & os.O_CREAT)
+
+
+def _writes_a_file(path: object, mode: str = "r", *args: Any, **options: Any) -> bool:
+    return any(letter in mode for letter in "wxa")
+
+
+# Calls that touch the disk, and when they do; pathlib, shutil and filelock go through these.
+STEPS: list[tuple[Any, str, Callable[..., bool]]] = [(os, "open", _makes_a_file), (io, "open", _writes_a_file)] + [
+    (os, name, _always) for name in ("fsync", "replace", "rename", "link", "unlink", "mkdir", "rmdir", "utime")
+]
 
 
 def before_each_step(act: Callable[[int], None]) -> None:
     """Has `act` called with 0, 1, 2, … before each call that touches the disk, in this process from here on."""
     numbers = count()
 
-    def watched(call: Callable[..., Any]) -> Callable[..., Any]:
+    def watched(call: Callable[..., Any], counts: Callable[..., bool]) -> Callable[..., Any]:
         def wrapper(*args: Any, **options: Any) -> Any:
-            act(next(numbers))
+            if counts(*args, **options):
+                act(next(numbers))
             return call(*args, **options)
 
         return wrapper
 
-    for module, name in STEPS:
-        setattr(module, name, watched(getattr(module, name)))
+    for module, name, counts in STEPS:
+        setattr(module, name, watched(getattr(module, name), counts))
 
 
 def _kill() -> None:
@@ -214,42 +242,48 @@ def _fail() -> None:
 
 
 FAULTS: dict[str, Callable[[], None]] = {"kill": _kill, "interrupt": _interrupt, "fail": _fail}
-ONE_COMMIT = {
+ONE_CHANGE = {
     "add": Operation({"p0": (own("a") + " w1", 7), "p1": (own("b") + " unseen", 7), "r1": (own("c") + " w1 w2", 7)}),
     "delete": Operation(deleted=("p0", "p5", "q3")),
+    "update": Operation(updated=("p5", 77)),
     "merge": Operation(),
 }
 
 
 def make_worn(path: Path) -> Texts:
-    """An index of two segments with deletions, and remains that its next writer has to sweep; what is in it."""
+    """An index that the next add merges, with deletions and remains for its next writer to sweep; what is in it."""
     make(path)
     texts: Texts = {}
     people = {f"{letter}{i}": (own(f"{letter}{i}") + f" w{i}", i) for letter in "pq" for i in range(12)}
-    for done in (Operation(people), Operation(deleted=("p2", "q2")), Operation({"p3": (own("d"), 1)})):
+    small = [Operation({id: (own(id), 1)}) for id in ("p3", "s0", "s1", "s2", "s3", "s4", "s5")]
+    for done in (Operation(people), Operation(deleted=("p2", "q2")), *small):
         done.run(Index.open(path))
         texts = done.applied(texts)
-    (path / "segments" / "00000099").mkdir()
-    (path / "segments" / "00000099" / "lengths.npy").write_bytes(b"half")
+    for remains in ("segments/dead/words.arrays", "deletions/dead.arrays", "vocabulary/dead.arrays"):
+        (path / remains).parent.mkdir(exist_ok=True)
+        (path / remains).write_bytes(b"half")
+    (path / "writing" / "dead" / "segment").mkdir(parents=True)
+    (path / "writing" / "dead.lock").touch()
+    assert Index.open(path).info()["segments"] == tiers.FANOUT
     return texts
 
 
 def fault_at_each_step(folder: Path, does: str, fault: str, every: int = 1) -> Counter[str]:
-    """Lets one commit fail before each of its steps in turn, checks, and completes it; what happened, counted."""
+    """Lets one change fail before each of its steps in turn, checks, and completes it; what happened, counted."""
     folder.mkdir()
     texts = make_worn(folder / "worn")
-    allowed = {0: texts, 1: ONE_COMMIT[does].applied(texts)}
+    allowed = {0: texts, 1: ONE_CHANGE[does].applied(texts)}
     told: Counter[str] = Counter()
     for step in count(0, every):
         path = folder / "copy"
         shutil.copytree(folder / "worn", path)
-        error = with_fault(lambda path=path: ONE_COMMIT[does].run(Index.open(path)), step, FAULTS[fault])
+        error = with_fault(lambda path=path: ONE_CHANGE[does].run(Index.open(path)), step, FAULTS[fault])
         told[f"{does} {fault} steps"] += 1
         check(path, allowed, texts | allowed[1])
         moved = generation(path) > generation(folder / "worn")
         told[f"{does} {fault} after the commit"] += moved
         assert not moved or "cannot be written" not in error, f"the index moved on, yet it was told: {error}"
-        _complete(path, ONE_COMMIT[does], allowed[1])
+        _complete(path, ONE_CHANGE[does], allowed[1])
         shutil.rmtree(path)
         if not error:
             return told
@@ -270,7 +304,7 @@ def with_fault(does: Callable[[], object], step: int, fault: Callable[[], None])
         before_each_step(act)
         try:
             does()
-        except (InputError, KeyboardInterrupt) as error:
+        except (InputError, UnavailableError, KeyboardInterrupt) as error:
             return repr(error)
         return "came through" if step in numbers else ""
 
@@ -283,9 +317,9 @@ def _complete(path: Path, does: Operation, texts: Texts) -> None:
     """Does the operation (again), and checks that nothing is left over of the first attempt."""
     does.run(Index.open(path))
     check(path, {0: texts}, {})
-    told = json.loads((path / "manifest.json").read_bytes())["index"]
-    named = {Path(part, e["name"], f) for part in ("segments", "vocabulary") for e in told[part] for f in e["files"]}
-    there = {file.relative_to(path) for part in ("segments", "vocabulary") for file in (path / part).rglob("*.*")}
+    files = {"manifest.json", "lock", "lock.next", *file_names(manifests.read(Folder(path)))}
+    named = files | {str(folder) for file in files for folder in Path(file).parents} | set(PARTS)
+    there = {".", *(str(one.relative_to(path)) for one in path.rglob("*"))}
     assert there == named, f"left over or missing: {there ^ named}"
 
 
@@ -295,7 +329,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=200, help="kills at random moments")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--every", type=int, default=1, help="2: a fault at every second step of a commit")
-    every_pair = [f"{does}:{fault}" for does, fault in product(ONE_COMMIT, FAULTS)]
+    every_pair = [f"{does}:{fault}" for does, fault in product(ONE_CHANGE, FAULTS)]
     parser.add_argument("--steps", nargs="*", default=every_pair, help="commits and faults, such as add:kill")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

@@ -1,16 +1,19 @@
 """A damaged file is named by open or by verify, and nothing damaged makes denslice crash."""
 
 import json
+import random
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from damage import Damage, build, files, read
+from damage import KINDS, Damage, files, read
 from denslice import Index, IndexFormatError
+from denslice.store.snapshot import Snapshot
 
 SCRIPT = Path(__file__).with_name("damage.py")
 FLIPS: dict[str, Callable[[int], int]] = {
@@ -26,10 +29,10 @@ SIZES: dict[str, Callable[[int], int | None]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A sound index with every kind of file."""
-    return build(tmp_path_factory.mktemp("sound") / "index")
+@pytest.fixture(scope="module", params=KINDS)
+def sound(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sound indexes, which together have every kind of file."""
+    return KINDS[request.param](tmp_path_factory.mktemp("sound") / "index")
 
 
 @pytest.fixture
@@ -39,10 +42,12 @@ def copy(sound: Path, tmp_path: Path) -> Path:
 
 
 def test_the_index_has_every_kind_of_file(sound: Path) -> None:
-    names = {Path(file).stem.split("-")[0] for file in files(sound)}
-    assert names >= {"docs", "deleted", "removed", "slicing", "words", "row_keys", "lost_keys", "posting_values"}
-    assert len(list((sound / "segments").iterdir())) == 3
-    assert len(list((sound / "vocabulary").iterdir())) >= 2
+    has_dense = Index.open(sound).info()["dimensions"] is not None
+    counts = Counter(Path(file).parts[0] if "segments" not in file else Path(file).name for file in files(sound))
+    assert counts["docs.sqlite"] == counts["words.arrays"] == 3
+    assert counts["dense.arrays"] == (3 if has_dense else 0)
+    assert counts["deletions"] == 2
+    assert counts["vocabulary"] == (1 if has_dense else 4)  # the slicing, and the pieces
 
 
 @pytest.mark.parametrize("where", FLIPS)
@@ -50,11 +55,37 @@ def test_verify_names_the_file_with_a_flipped_byte(copy: Path, where: str) -> No
     for file in files(copy):
         data = (copy / file).read_bytes()
         Damage(file, FLIPS[where](len(data)), 0xFF).apply(copy)
-        index = Index.open(copy)
-        with pytest.raises(IndexFormatError, match=file):
-            index.verify()
+        with pytest.raises(IndexFormatError, match=f"{file}.*the index is damaged"):
+            Index.open(copy).verify()
         (copy / file).write_bytes(data)
     Index.open(copy).verify()
+
+
+def test_verify_notices_a_flipped_bit_wherever_it_is(copy: Path) -> None:
+    rng = random.Random(4)
+    for file in files(copy):
+        data = (copy / file).read_bytes()
+        places = {len(data) - 1 - at for at in range(64)} | set(range(0, len(data), len(data) // 60))
+        for at in places:
+            Damage(file, at, 1 << rng.randrange(8)).apply(copy)
+            with pytest.raises(IndexFormatError, match=f"{file}.*the index is damaged"):
+                Snapshot(copy).verify()
+            (copy / file).write_bytes(data)
+    Snapshot(copy).verify()
+
+
+def test_an_open_index_notices_every_byte_that_changes_under_it(copy: Path) -> None:
+    index = Index.open(copy)
+    for file in files(copy):
+        data = (copy / file).read_bytes()
+        for at in (*range(100), len(data) // 2, len(data) - 1):
+            with (copy / file).open("r+b") as changed:  # in place, as a failing disk would
+                changed.seek(at)
+                changed.write(bytes([data[at] ^ 1]))
+            with pytest.raises(IndexFormatError, match=f"{file}.*the index is damaged"):
+                index.verify()
+        (copy / file).write_bytes(data)
+    index.verify()
 
 
 @pytest.mark.parametrize("how", SIZES)
@@ -68,9 +99,10 @@ def test_opening_names_the_file_that_is_cut_or_gone(copy: Path, how: str) -> Non
     Index.open(copy).verify()
 
 
-@pytest.mark.parametrize(("use", "every"), [("read", "2"), ("add", "8"), ("merge", "8")])
-def test_no_damage_crashes_a_process_or_passes_verify_with_wrong_answers(use: str, every: str) -> None:
-    command = [sys.executable, SCRIPT, "--use", use, "--every", every]
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("use", "every"), [("read", "2"), ("add", "5"), ("merge", "5")])
+def test_no_damage_crashes_a_process_or_passes_verify_with_wrong_answers(kind: str, use: str, every: str) -> None:
+    command = [sys.executable, SCRIPT, "--kind", kind, "--use", use, "--every", every]
     done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-2_000:]
 

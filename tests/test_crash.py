@@ -25,15 +25,15 @@ def test_a_writer_killed_at_random_moments_leaves_the_last_commit() -> None:
 
 
 def test_a_kill_before_any_step_of_an_add_or_a_merge_leaves_the_last_commit_or_the_new_one() -> None:
-    told = run("--kills", "0", "--every", "3", "--steps", "add:kill", "merge:kill")
+    told = run("--kills", "0", "--every", "5", "--steps", "add:kill", "merge:kill")
     assert "add kill after the commit" in told
     assert "merge kill after the commit" in told
 
 
 def test_an_interrupt_or_a_failing_disk_at_any_step_leaves_the_last_commit_or_the_new_one() -> None:
-    told = run("--kills", "0", "--every", "2", "--steps", "delete:interrupt", "delete:fail")
+    told = run("--kills", "0", "--every", "3", "--steps", "delete:interrupt", "delete:fail", "update:fail", "add:fail")
     assert "delete interrupt after the commit" in told
-    assert "delete fail after the commit" in told
+    assert all(f"{does} fail after the commit" in told for does in ("delete", "update", "add"))
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -144,7 +144,8 @@ def _only_builder(hidden: Path) -> Iterator[None]:
             yield
         finally:
             shutil.rmtree(hidden, ignore_errors=True)
-            held.unlink(missing_ok=True)
+            with suppress(OSError):  # the index may stand already, and the next run takes the lock over
+                held.unlink()
 
 
 def create_index(folder: Path, chosen: Mapping[str, Any]) -> Index:

@@ -12,7 +12,7 @@ import os
 import struct
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ MAGIC = b"denslice"
 START = struct.Struct("<8sQ")  # the magic and the length of the JSON that follows
 ALIGNED = 64  # bytes: a line of cache, and more than any vector instruction asks for
 LONGEST_HEADER = 1 << 24
+CHANGED_HEADER = "its header differs from what was written"
 UNTRACKED = {"trackfd": False} if sys.version_info >= (3, 13) else {}  # a mapping then needs no open file
 
 
@@ -70,10 +71,10 @@ class Container:
     """A container that was written, mapped or held in memory. Its arrays keep it alive."""
 
     def __init__(self, path: Path, memory: mmap.mmap | bytes, stored: StoredFile) -> None:
-        self.path = path
-        if len(memory) != stored.bytes:
-            raise damaged(path, f"has {len(memory):,} bytes, expected {stored.bytes:,}")
+        self.path, self.stored = path, stored
+        self._check_size(memory)
         self._memory = memory
+        self._source: tuple[Folder, str] | None = None  # the file, where memory holds a copy of it
         self._first, self.about, self.sections = _parsed(path, memory, stored.sha256)
 
     @classmethod
@@ -94,7 +95,8 @@ class Container:
     def held(cls, folder: Folder, name: str, stored: StoredFile) -> Container:
         """Return the container of this name in an open folder, read into memory and checked: for small ones."""
         container = cls(folder.path / name, folder.read(name), stored)
-        container.verify()
+        container._check(container._memory)
+        container._source = folder, name
         return container
 
     def __contains__(self, name: str) -> bool:
@@ -113,8 +115,29 @@ class Container:
         return np.frombuffer(self._memory, dtype, count, self._first + section.at).reshape(section.shape)
 
     def verify(self) -> None:
-        """Read everything; IndexFormatError names the first section that is not what was written."""
-        view = memoryview(self._memory)
+        """Read everything again; IndexFormatError names the first section that is not what was written."""
+        memory = self._on_disk()
+        self._check_size(memory)
+        if hashlib.sha256(memory[: self._first]).hexdigest() != self.stored.sha256:
+            raise damaged(self.path, CHANGED_HEADER)
+        self._check(memory)
+
+    def _on_disk(self) -> mmap.mmap | bytes:
+        """The bytes that the file has now; those that are held, where a later commit has removed the file."""
+        if self._source is None:
+            return self._memory
+        folder, name = self._source
+        try:
+            return folder.read(name)
+        except IndexFormatError:
+            return self._memory
+
+    def _check_size(self, memory: mmap.mmap | bytes) -> None:
+        if len(memory) != self.stored.bytes:
+            raise damaged(self.path, f"has {len(memory):,} bytes, expected {self.stored.bytes:,}")
+
+    def _check(self, memory: mmap.mmap | bytes) -> None:
+        view = memoryview(memory)
         for name, section in self.sections.items():
             start = self._first + section.at
             if hashlib.sha256(view[start : start + section.bytes]).hexdigest() != section.sha256:
@@ -136,12 +159,17 @@ def _parsed(path: Path, memory: mmap.mmap | bytes, sha256: str) -> tuple[int, di
     if magic != MAGIC or length > min(LONGEST_HEADER, len(memory) - START.size):
         raise damaged(path, "is not a container of arrays")
     if hashlib.sha256(memory[:first]).hexdigest() != sha256:
-        raise damaged(path, "its header differs from what was written")
+        raise damaged(path, CHANGED_HEADER)
     told = json.loads(memory[START.size : first])
-    sections = {name: Section(**{**one, "shape": tuple(one["shape"])}) for name, one in told["sections"].items()}
+    sections = {name: _section(one) for name, one in told["sections"].items()}
     if any(one.at + one.bytes > len(memory) - first for one in sections.values()):
         raise IndexFormatError(f"{path}: its sections are longer than the file; the index is damaged")
     return first, told["about"], sections
+
+
+def _section(told: Mapping[str, Any]) -> Section:
+    known = {one.name: told[one.name] for one in fields(Section)}  # a later version may say more
+    return Section(**{**known, "shape": tuple(told["shape"])})
 
 
 def _aligned(size: int) -> int:

@@ -181,22 +181,33 @@ def _json_object(path: Path, text: bytes) -> dict[str, Any]:
 
 
 def _manifest(body: dict[str, Any]) -> Manifest:
-    known = {one.name for one in fields_of(Manifest)}  # a later version may say more; what matters is in `needs`
-    fields = {name: value for name, value in body.items() if name in known}
+    fields = _known(Manifest, body)
     fields["filterable"], fields["needs"] = tuple(fields["filterable"]), tuple(fields["needs"])
-    fields["slicing"] = SlicingEntry(**{**fields["slicing"], "places": _file(fields["slicing"]["places"])})
+    fields["slicing"] = SlicingEntry(
+        **{**_known(SlicingEntry, fields["slicing"]), "places": _file(fields["slicing"]["places"])}
+    )
     fields["segments"] = tuple(map(_segment, fields["segments"]))
-    fields["vocabulary"] = tuple(FileEntry(one["name"], StoredFile(**one["file"])) for one in fields["vocabulary"])
+    fields["vocabulary"] = tuple(FileEntry(one["name"], _stored(one["file"])) for one in fields["vocabulary"])
     return Manifest(**fields)
 
 
+def _known(kind: type[Any], told: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields this version knows: a later one may say more, and what readers must know is in `needs`."""
+    names = {one.name for one in fields_of(kind)}
+    return {name: value for name, value in told.items() if name in names}
+
+
 def _segment(told: dict[str, Any]) -> SegmentEntry:
-    files = {name: StoredFile(**stored) for name, stored in told["files"].items()}
-    return SegmentEntry(**{**told, "files": files, "deletions": _file(told["deletions"])})
+    files = {name: _stored(stored) for name, stored in told["files"].items()}
+    return SegmentEntry(**{**_known(SegmentEntry, told), "files": files, "deletions": _file(told["deletions"])})
 
 
 def _file(told: dict[str, Any] | None) -> FileEntry | None:
-    return None if told is None else FileEntry(told["name"], StoredFile(**told["file"]))
+    return None if told is None else FileEntry(told["name"], _stored(told["file"]))
+
+
+def _stored(told: dict[str, Any]) -> StoredFile:
+    return StoredFile(**_known(StoredFile, told))
 
 
 def _digest(body: Mapping[str, Any]) -> str:

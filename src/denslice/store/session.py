@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from denslice.store import lock
@@ -24,7 +24,8 @@ def session(folder: Path) -> Iterator[Path]:
             yield part / name
         finally:
             shutil.rmtree(part / name, ignore_errors=True)
-            _lock_path(part, name).unlink(missing_ok=True)
+            with suppress(OSError):  # the commit may stand already, and the next writer sweeps
+                _lock_path(part, name).unlink()
 
 
 def _locked_name(part: Path, held: ExitStack) -> str:
