@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import sys
 import threading
 import time
@@ -153,10 +154,29 @@ def test_changes_equal_those_of_one_index_and_are_seen_at_once(
     _same(cluster.search_batch(asked, 30), whole.search_batch(asked, 30))
     assert cluster.merge() > 0
     _same(cluster.search_batch(asked, 30), whole.search_batch(asked, 30))
+    assert (cluster.update("d1", {"year": 3000}), cluster.update("nobody", {})) == (True, False)
+    assert whole.update("d1", {"year": 3000})
+    assert cluster.get("d1") == whole.get("d1")
+    _same(cluster.search_batch(asked, 30), whole.search_batch(asked, 30))
     assert cluster.refresh() is False
     assert cluster.add([]) == 0
     assert reader.refresh() is True
     cluster.verify()
+
+
+def test_a_backup_of_a_cluster_is_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.backup(tmp_path / "copy")
+    copy = Cluster(Layout(tmp_path / "copy", SHARDS), Serving(cpus=0.1), complete=True)
+    try:
+        _same(copy.search_batch(ASKED, 30), cluster.search_batch(ASKED, 30))
+        copy.verify()
+    finally:
+        copy.close()
+
+
+def test_a_cluster_says_that_it_cannot_be_pickled(cluster: Cluster) -> None:
+    with pytest.raises(ds.InputError, match="open it there with open_cluster"):
+        pickle.dumps(cluster)
 
 
 def test_another_driver_sees_changes_when_it_refreshes(built: Path, cluster: Cluster) -> None:

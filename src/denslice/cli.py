@@ -84,7 +84,7 @@ Device = Annotated[str, typer.Option(help="Where to search: cpu, cuda, or cuda:0
 LeaveOut = Annotated[
     str, typer.Option(metavar="PARTS", help="What a card does without: rows (slower), dense (words alone).")
 ]
-Wait = Annotated[float, typer.Option(metavar="SECONDS", help="How long to wait while another process writes.")]
+Wait = Annotated[float, typer.Option(metavar="SECONDS", help="How long to wait while others commit.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -149,7 +149,7 @@ def index(
     skip: Annotated[int | None, typer.Option(help="Leading token ids to leave out. Default: 0.")] = None,
     seed: Annotated[int | None, typer.Option(help="For --slicing random. Default: 0.")] = None,
     filterable: Annotated[str | None, typer.Option(help="Metadata fields to filter by often: year,lang")] = None,
-    wait: Wait = 0.0,
+    wait: Wait = 10.0,
     ray: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Make a cluster of shards on Ray: host:port, auto or local.")
     ] = None,
@@ -285,7 +285,7 @@ def delete(
     folder: IndexFolder,
     ids: Annotated[list[str] | None, typer.Argument(metavar="ID...", show_default=False)] = None,
     ids_from: Annotated[Path | None, typer.Option("--from", metavar="FILE", help="A file with an id a line.")] = None,
-    wait: Wait = 0.0,
+    wait: Wait = 10.0,
 ) -> None:
     """Delete documents by their ids."""
     from denslice.lines import read_lines
@@ -298,7 +298,7 @@ def delete(
 
 
 @app.command()
-def merge(folder: IndexFolder, wait: Wait = 0.0) -> None:
+def merge(folder: IndexFolder, wait: Wait = 10.0) -> None:
     """Rewrite segments that are small or much deleted; results stay the same."""
     from denslice.printing import counted, size, write_line
 

@@ -23,6 +23,7 @@ from denslice.errors import DensliceError, InputError, MissingShardsError
 from denslice.index import Index
 from denslice.records import Doc, checked_docs, checked_id
 from denslice.store import lock
+from denslice.store.backup import back_up
 from denslice.store.vocabulary import Growth
 from denslice.vectors import Encoded, Ints, dense_rows, lexical_csr, stacked
 
@@ -59,7 +60,7 @@ class Cluster(Index):
         return self._layout.folder
 
     def add(
-        self, docs: Iterable[Doc | Mapping[str, Any]], *, wait: float = 0.0, progress: Progress | None = None
+        self, docs: Iterable[Doc | Mapping[str, Any]], *, wait: float = lock.WAIT, progress: Progress | None = None
     ) -> int:
         """Adds documents, each in the shard that owns its id; how many. Encoding is done here."""
         if isinstance(docs, str | Mapping | Doc) or not isinstance(docs, Iterable):
@@ -79,7 +80,7 @@ class Cluster(Index):
         texts: Sequence[str] | None = None,
         dense: npt.ArrayLike | None = None,
         *,
-        wait: float = 0.0,
+        wait: float = lock.WAIT,
         progress: Progress | None = None,
     ) -> int:
         """Adds ready vectors, each in the shard that owns its id; how many."""
@@ -87,14 +88,28 @@ class Cluster(Index):
         vectors = None if dense is None else dense_rows(dense, checked.shape[0])
         return self._add(lambda words: ready_batches(ids, checked, texts, vectors), wait, progress)
 
-    def delete(self, ids: Iterable[str], *, wait: float = 0.0) -> int:
+    def update(self, id: str, meta: Mapping[str, Any], *, wait: float = lock.WAIT) -> bool:
+        """Give a document other metadata, without encoding it again; return whether it is there."""
+        given = {self._layout.owner(checked_id(id)): (checked_id(id), dict(meta))}
+        return bool(self._on_all(wait, lambda: self._on_shards(shard.update, given)))
+
+    def backup(self, to: str | Path) -> None:
+        """Copy the cluster to a new folder; nothing changes it meanwhile."""
+        copy = Layout(Path(to).absolute(), self._layout.shards)
+        with lock.writing(self.path):
+            back_up(self._layout.head, copy.head)
+            for number in range(copy.shards):
+                back_up(self._layout.shard(number), copy.shard(number))
+        copy.write()
+
+    def delete(self, ids: Iterable[str], *, wait: float = lock.WAIT) -> int:
         """Deletes the documents with these ids; how many there were."""
         if isinstance(ids, str):
             raise InputError(f"ids come in a list, not as one string: [{ids!r}]")
         owned = self._layout.by_owner(dict.fromkeys(map(checked_id, ids)))
         return self._on_all(wait, lambda: self._on_shards(shard.delete, {at: (some,) for at, some in owned.items()}))
 
-    def merge(self, *, wait: float = 0.0) -> int:
+    def merge(self, *, wait: float = lock.WAIT) -> int:
         """Rewrites small or much deleted segments of every shard; how many were rewritten."""
         return self._on_all(wait, lambda: self._on_shards(shard.merge, dict.fromkeys(range(self._layout.shards), ())))
 
@@ -116,6 +131,9 @@ class Cluster(Index):
         self._replicas.close()
         if self._joined:
             engine.leave()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise InputError(f"{self.path}: an open cluster cannot be sent elsewhere; open it there with open_cluster")
 
     def __enter__(self) -> Self:
         return self

@@ -6,9 +6,9 @@ The functions below the classes run on workers. Each may be repeated after a fai
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import numpy as np
@@ -112,6 +112,11 @@ def new_shard(head: Path, to: Path, batches: Iterable[Batch]) -> int:
 def add(head: Path, shard: Path, batch: Batch) -> int:
     """Adds encoded documents to a shard; how many."""
     return Shard.open(shard).take(Snapshot(head), [batch])
+
+
+def update(shard: Path, id: str, meta: Mapping[str, Any]) -> int:
+    """Give a document of a shard other metadata, and return 1 if it is there."""
+    return int(Shard.open(shard).update(id, meta, wait=WAIT))
 
 
 def delete(shard: Path, ids: Sequence[str]) -> int:
