@@ -117,9 +117,9 @@ def vector_answers(index: Index) -> list[Any]:
     weights, _, dense = _vectors(2, "q")
     told: list[Any] = []
     for row, mode in product(range(2), ("lexical", "dense", "hybrid")):
-        ranking = index.search_vectors(weights[row : row + 1], dense[row], 200, mode=mode)
+        ranking = index.search_vectors(weights[row : row + 1], dense=dense[row], k=200, mode=mode)
         told.append([(hit.id, hit.score, hit.text) for hit in ranking])
-    return told + [index.explain_vectors(weights[:1], id, dense[0]) for id in EXPLAINED]
+    return told + [index.explain_vectors(weights[:1], id, dense=dense[0]) for id in EXPLAINED]
 
 
 def read(path: Path) -> list[Any]:

@@ -412,7 +412,7 @@ def interrupted(calls: int, real: Callable[..., Any]) -> Callable[..., Any]:
         ("denslice.build.Build.finish", 1),
         ("denslice.build.Path.rename", 1),
         ("denslice.build.Path.rename", 2),
-        ("denslice.build.sync_folder", 3),
+        ("denslice.build.sync_folder", 1),
         ("denslice.store.manifest.write", 1),
         ("denslice.store.manifest.replace_file", 1),
         ("denslice.store.files.Path.replace", 1),

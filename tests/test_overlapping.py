@@ -166,7 +166,7 @@ def test_an_index_that_was_emptied_takes_the_width_of_the_next_documents_whoever
     assert index.info()["dimensions"] == width
     index.verify()
     given = None if width is None else np.ones(width)
-    assert set(index.search_vectors(np.ones((1, 5)), given).ids) == {"a", "b"}
+    assert set(index.search_vectors(np.ones((1, 5)), dense=given).ids) == {"a", "b"}
 
 
 # Merges

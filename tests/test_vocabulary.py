@@ -91,7 +91,7 @@ def test_a_vocabulary_forgets_lookups_rather_than_keep_every_one(
     monkeypatch.setattr(vocabulary, "REMEMBERED", 2)
     opened = vocabulary_of(tmp_path, ["a", "b", "c"])
     assert opened.ids(["c", "b", "a", "zoo", "c"]).tolist() == [2, 1, 0, -1, 2]
-    assert len(opened._found) <= 2
+    assert len(opened.found) <= 2
 
 
 @pytest.mark.parametrize("id", [-1, 2])

@@ -17,7 +17,14 @@ import numpy.typing as npt
 
 from denslice import encoders
 from denslice.build import Build, Overtaken, Progress
-from denslice.errors import DensliceError, GpuMemoryError, InputError, NotShownError
+from denslice.errors import (
+    DensliceError,
+    GpuMemoryError,
+    IndexFormatError,
+    InputError,
+    NotShownError,
+    UnavailableError,
+)
 from denslice.merging import Merging
 from denslice.records import Doc, Explanation, Query, Ranking, checked_id, given_id
 from denslice.scalars import whole_number
@@ -374,14 +381,18 @@ class Index:
                 if alone:
                     held.enter_context(lock.writing(self.path, wait))
                 base = self._latest(self._view.snapshot)
-                self._check_identity(base)
+                self._check_identity(base.manifest)
                 build = held.enter_context(Build(base, progress, stop))
                 done = work(build)
                 build.flush()
                 if not alone:
                     held.enter_context(lock.writing(self.path, wait))
                 self._finish(build, base)
+        except IndexFormatError:
+            self._check_place()
+            raise
         except (OSError, sqlite3.Error) as error:
+            self._check_place()
             if reason := _unwritable(error, self.path):
                 raise InputError(f"{self.path}: cannot be written ({reason})") from error
             raise
@@ -390,7 +401,7 @@ class Index:
     def _finish(self, build: Build, base: Snapshot) -> None:
         """Commit what was built, with the write lock held, and show it."""
         latest = self._latest(base)
-        self._check_identity(latest)
+        self._check_identity(latest.manifest)
         try:
             manifest = build.finish(latest)
             if manifest is not latest.manifest:
@@ -413,8 +424,13 @@ class Index:
         except (DensliceError, OSError, MemoryError) as error:
             raise NotShownError(str(self.path), manifest.generation, self.generation, str(error)) from error
 
-    def _check_identity(self, found: Snapshot) -> None:
-        if found.manifest.identity != self._view.snapshot.manifest.identity:
+    def _check_place(self) -> None:
+        """Raise InputError if another index has the path now: then what went wrong is not this one's fault."""
+        with suppress(IndexFormatError, UnavailableError):
+            self._check_identity(manifests.read(Folder(self.path)))
+
+    def _check_identity(self, found: Manifest) -> None:
+        if found.identity != self._view.snapshot.manifest.identity:
             raise InputError(f"{self.path}: another index has taken its place; refresh or open it again, then write")
 
     def _latest(self, known: Snapshot) -> Snapshot:

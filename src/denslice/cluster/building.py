@@ -97,7 +97,7 @@ def build_cluster(
         work.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{to}: cannot make a cluster here ({error.strerror})") from error
-    with lock.writing(work):
+    with lock.writing(work, wait=0.0):  # a build holds it to its end
         plan = _planned(inputs, to, chosen, shards, part_bytes)
         head = Head.open(plan.layout.head)
         if not head.is_settled:

@@ -40,8 +40,6 @@ class Cluster(Index):
     safe, since a document takes the place of the one with its id. `close` ends the replicas.
     """
 
-    _view: ClusterView
-
     def __init__(self, layout: Layout, serving: Serving, complete: bool, joined: bool = False) -> None:
         self._layout = layout
         self._joined = joined
@@ -53,6 +51,12 @@ class Cluster(Index):
         away = self._replicas.wait_until_ready()
         if away and self._view.complete:
             raise MissingShardsError([str(self._layout.shard(number)) for number in away])
+
+    @property
+    def _view(self) -> ClusterView:
+        view = super()._view
+        assert isinstance(view, ClusterView)
+        return view
 
     @property
     def path(self) -> Path:
@@ -118,7 +122,7 @@ class Cluster(Index):
         view = ClusterView(self._layout, self._replicas, self._view.complete, self._view)
         newer = view.commit != self._view.commit
         if newer:
-            self._view = view
+            self._shown = view
         return newer
 
     def verify(self) -> None:
