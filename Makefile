@@ -17,8 +17,10 @@ test: $(VENV)/dev             ## the whole test suite; browser tests are skipped
 gpu: $(VENV)/gpu              ## what the test suite leaves out: the same tests on an NVIDIA GPU
 	@$(BIN)/python -m pytest -m gpu
 
-crash: $(VENV)/dev            ## kills, readers beside a writer, and damage to every file, in full (about ten minutes)
-	@$(BIN)/python tests/kill_writer.py --kills 200
+crash: $(VENV)/dev            ## kills, readers beside a writer, few handles, and damage to every file, in full (about half an hour)
+	@$(BIN)/python tests/kill_writer.py --kills 1000
+	@$(BIN)/python tests/kill_upgrade.py --kills 200
+	@$(BIN)/python tests/many_commits.py --commits 10000
 	@$(BIN)/python tests/readers.py --commits 100 --docs 500
 	@for use in read add merge; do for kind in texts vectors; do \
 		$(BIN)/python tests/damage.py --kind $$kind --use $$use || exit 1; done; done

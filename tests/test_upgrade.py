@@ -17,10 +17,10 @@ from denslice.cli import app
 from denslice.encoders import checked_options
 from denslice.store import manifest as manifests
 from denslice.store.folder import Folder
-from denslice.store.format2 import Format2
 from denslice.store.manifest import FORMAT
 from denslice.upgrading import upgrade
 from forked import Child
+from kill_upgrade import kill, state
 from kill_writer import FAULTS, with_fault
 
 KINDS = ("bm25", "mini", "vectors")
@@ -121,16 +121,6 @@ def test_an_index_of_another_embedded_model_is_encoded_again_from_its_own_texts(
     assert upgrade(path).reason == ""
 
 
-def state(path: Path) -> list[list[Any]]:
-    """The documents of an index, of whichever format it is."""
-    if manifests.format_of(Folder(path)) == 2:
-        old = Format2(Folder(path))
-        docs = [doc for _, batches in old.segments() for batch in batches for doc in batch.docs]
-    else:
-        docs = list(open_index(path).docs())
-    return [[doc.id, doc.title, doc.text, dict(doc.meta)] for doc in docs]
-
-
 MAKE: dict[str, Callable[[Path], object]] = {
     "format-2-bm25": lambda path: golden.unpacked("format-2-bm25", path),
     "format-2-vectors": lambda path: golden.unpacked("format-2-vectors", path),
@@ -146,7 +136,7 @@ def test_an_upgrade_that_ends_at_any_step_loses_nothing_and_can_be_done_again(
 ) -> None:
     MAKE[what](tmp_path / "old")
     expected = state(tmp_path / "old")
-    path, step, every = tmp_path / "copy", 0, 1 if what == "format-2-vectors" else 7
+    path, step, every = tmp_path / "copy", 0, 5 if what == "format-2-vectors" else 13
     while True:
         shutil.copytree(tmp_path / "old", path)
         ended = with_fault(lambda: upgrade(path), step, FAULTS[fault])
@@ -162,6 +152,11 @@ def test_an_upgrade_that_ends_at_any_step_loses_nothing_and_can_be_done_again(
             break
         step += every
     assert step > 20
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_an_upgrade_killed_at_random_moments_loses_nothing(tmp_path: Path) -> None:
+    assert kill(tmp_path, 5, seed=1)["kills"] == 5
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
