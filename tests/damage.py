@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from denslice import DensliceError, Index
+from denslice.search import retrieve
 from forked import FAILED, Child
 
 QUERIES = ("w1 w2 w300", "w7", "rare3 w5 w6 w8", "nothing")
+SMALL = retrieve.SMALL
 EXPLAINED = ("a3", "b5")
 WRONG = "wrong answers"
 ROOM = 2 << 30  # bytes: a damaged number must not ask for the whole machine
@@ -72,7 +74,8 @@ def files(index: Path) -> list[str]:
 def answers(index: Index) -> list[Any]:
     """All that a reader can ask of the index."""
     told: list[Any] = [index.info() | {"path": "", "generation": 0}]
-    told += [[(hit.id, hit.score, hit.text, hit.meta) for hit in index.search(query, 200)] for query in QUERIES]
+    for retrieve.SMALL in (0, SMALL):  # by compiled loops, and in numpy
+        told += [[(hit.id, hit.score, hit.text, hit.meta) for hit in index.search(query, 200)] for query in QUERIES]
     told += [list(index.search("w1 w2", 50, where=where).ids) for where in ({"year": {"gte": 2003}}, {"tags": "x"})]
     told += [list(ranking.ids) for ranking in index.search_batch(QUERIES, 5, theta=1.0, candidates=10)]
     told += [index.explain("w1 w2 w3 rare5", id) for id in EXPLAINED]
