@@ -16,7 +16,7 @@ import denslice
 LOADED = """
 import numpy as np
 from numba import config, njit
-from denslice.kernels import sort_by_value
+from denslice.loops import sort_by_value
 from denslice.compiling import kept_in
 sort_by_value(np.array([0, 2]), np.zeros(2, np.uint16), np.ones(2, np.uint8))
 print(sort_by_value.stats.cache_hits.total(), config.CACHE_DIR == {given!r}, kept_in())
@@ -30,7 +30,7 @@ try:
     main()
 except SystemExit:
     pass
-from denslice.kernels import sort_by_value
+from denslice.loops import sort_by_value
 sort_by_value(np.array([0, 2]), np.zeros(2, np.uint16), np.ones(2, np.uint8))
 sort_by_value(np.array([0, 2]), np.zeros(2, np.uint16), np.ones(2, np.uint8))
 """

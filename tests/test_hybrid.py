@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +16,22 @@ from hypothesis.extra import numpy as hnp
 from denslice import DensliceWarning, Index, InputError, Slicing, densify
 from denslice.gip import gip_full
 from denslice.records import Ranking
+from denslice.search import retrieve
 
 VOCAB, DIMENSIONS = 12, 3
 Rows = npt.NDArray[np.float32]
 
 EXACT = st.integers(-8, 8).map(lambda n: n / 4)  # sums and products of these are exact in float32
 WEIGHTS = st.integers(0, 8).map(lambda n: n / 4)
+
+
+@pytest.fixture(params=["numpy", "compiled loops"], scope="module", autouse=True)
+def _small_indexes(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Small indexes searched as they are shipped to be, and as larger ones are."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "compiled loops":
+            patch.setattr(retrieve, "SMALL", 0)
+        yield
 
 
 def made(folder: Path, weights: Rows, dense: Rows, slices: int = 4) -> Index:

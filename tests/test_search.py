@@ -34,13 +34,21 @@ QUERIES = ("full", "sliced")
 EVERYTHING = 10**6  # more than any collection here
 
 
-@pytest.fixture(params=["cpu", "numpy card", pytest.param("cuda", marks=pytest.mark.gpu)], scope="module")
+@pytest.fixture(params=["cpu", "plain", "numpy card", pytest.param("cuda", marks=pytest.mark.gpu)], scope="module")
 def route(request: pytest.FixtureRequest) -> Route:
     """A way to search an index for the k best documents of one query vector."""
     if request.param == "cpu":
         return lambda index, query, k: index.search_vectors(query, k=k)
+    if request.param == "plain":
+        return _in_numpy
     cards = Cards([NumpyDevice()] if request.param == "numpy card" else cuda_devices("cuda"), ())
     return lambda index, query, k: _opened(index, cards).search_vectors(query, k=k)
+
+
+def _in_numpy(index: Index, query: Rows, k: int) -> Ranking:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(retrieve, "SMALL", EVERYTHING)
+        return index.search_vectors(query, k=k)
 
 
 def _opened(index: Index, cards: Cards) -> Index:
@@ -54,6 +62,8 @@ def _opened(index: Index, cards: Cards) -> Index:
 def _tiny_blocks_and_segments() -> Iterator[None]:
     """Blocks of 32 documents and segments of 100: a few hundred documents go through every turn of the scan.
 
+    No index is small enough for numpy but on the route that takes it for all.
+
     Files are not forced to disk, which would be most of the time these tests take.
     """
     with pytest.MonkeyPatch.context() as patch:
@@ -62,6 +72,7 @@ def _tiny_blocks_and_segments() -> Iterator[None]:
         patch.setattr("denslice.build.BATCH", 50)
         patch.setattr("denslice.store.tiers.SEGMENT_DOCS", 100)
         patch.setattr("denslice.search.retrieve.ROOM", 64)
+        patch.setattr("denslice.search.retrieve.SMALL", 0)
         yield
 
 

@@ -48,6 +48,11 @@ class Parts(tuple[Segment, ...]):
         """How many rows they have, deleted ones among them."""
         return sum(segment.rows for segment in self)
 
+    @cached_property
+    def weights(self) -> int:
+        """How many weights all rows have."""
+        return sum(len(segment.kept.keys) for segment in self)
+
     @property
     def table(self) -> Table:
         """Where their arrays lie."""

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from denslice.errors import InputError
 from denslice.scalars import number, whole_number
 from denslice.search.parts import Parts
+from denslice.search.plain import best_in_order, lexical_scores
 from denslice.store.segment import Segment
 from denslice.vectors import Floats, Ints, Phrases
 
@@ -28,6 +29,7 @@ FEW = 256  # documents more than k that are scored without asking which could be
 ROUGH = 96  # documents at least that are rescored besides the k best, where caution is below 1
 DEEP = 10_000  # documents wanted, beyond which queries are searched one by one, to save memory
 ROOM = 1_024  # documents held while scanning, to begin with
+SMALL = 1 << 15  # weights of all rows, up to which a query is searched without compiled code
 MODES = ("lexical", "dense", "hybrid")
 SIDES = ("both", "lexical")
 Mask = npt.NDArray[np.uint8]
@@ -60,6 +62,9 @@ class Found:
     scores: Floats
     lexical: Floats
     dense: Floats  # empty where the query has no dense vector
+
+
+NONE_FOUND = Found(NO_ROWS, NO_ROWS, [], NO_SCORES, NO_SCORES, NO_SCORES)
 
 
 @dataclass(frozen=True)
@@ -98,6 +103,8 @@ class Settings:
 
 def search(segments: Parts, query: QueryVectors, settings: Settings, masks: Sequence[Mask]) -> Found:
     """The k best documents. `masks` has per segment a 0 for each row to leave out, or nothing to leave none out."""
+    if is_plain(segments, settings):
+        return search_plainly(segments, query, settings, masks)
     if are_words(query, settings):
         return search_words(segments, [query], settings, masks)[0]
     if not settings.rerank:
@@ -115,9 +122,31 @@ def search_some(
     segments: Parts, queries: Sequence[QueryVectors], settings: Settings, masks: Sequence[Mask]
 ) -> list[Found]:
     """The k best documents of each query."""
+    if is_plain(segments, settings):
+        return [search_plainly(segments, query, settings, masks) for query in queries]
     if settings.k <= DEEP and all(are_words(query, settings) for query in queries):
         return search_words(segments, queries, settings, masks)
     return [search(segments, query, settings, masks) for query in queries]
+
+
+def is_plain(segments: Parts, settings: Settings) -> bool:
+    """Whether a search is exact and the index so small that numpy scores every document."""
+    is_exact = settings.rerank and settings.theta == 0 and settings.caution == 1 and settings.candidates_from == "both"
+    return is_exact and segments.weights <= SMALL
+
+
+def search_plainly(segments: Parts, query: QueryVectors, settings: Settings, masks: Sequence[Mask]) -> Found:
+    """The k best documents, found by scoring all of them in numpy: what the compiled loops find."""
+    if not segments:
+        return NONE_FOUND
+    lexical = np.concatenate([lexical_scores(segment, query.keys, query.weights) for segment in segments])
+    dense = np.concatenate([_dense_scores(segment, query) for segment in segments])
+    scores, is_found = (lexical + dense, np.ones(segments.docs, np.bool_)) if len(dense) else (lexical, lexical > 0)
+    if any(map(len, masks)):
+        every = (mask if len(mask) else np.ones(s.rows, np.uint8) for mask, s in zip(masks, segments, strict=True))
+        is_found &= np.concatenate(list(every)) > 0
+    best, at, rows, ids = best_in_order(segments, np.flatnonzero(is_found), scores, settings.k)
+    return Found(at, rows, ids, scores[best], lexical[best], dense[best] if len(dense) else dense)
 
 
 def are_words(query: QueryVectors, settings: Settings) -> bool:
@@ -133,7 +162,7 @@ def search_words(
     from denslice.search.words import best_by_words
 
     if not segments:
-        return [Found(NO_ROWS, NO_ROWS, [], NO_SCORES, NO_SCORES, NO_SCORES)] * len(queries)
+        return [NONE_FOUND] * len(queries)
     k = min(settings.k, segments.docs)
     most = 0 if settings.caution == 1 else k + int(4 * k**0.5) + ROUGH
     firsts = [count if any(map(len, masks)) else _share_of_first_block(count, segments) for count in (k, most)]
@@ -292,10 +321,10 @@ def _ids(segments: Parts, at: Ints, rows: Ints, letters: npt.NDArray[np.uint8], 
 
 def _dense_scores(segment: Segment, query: QueryVectors, rows: Ints | None = None) -> Floats:
     """λ times the inner product of each row, or of these, with the query's dense vector; nothing where it has none."""
-    from denslice.search.rows import dense_products
-
     if query.dense is None or segment.dense is None:
         return NO_SCORES
+    from denslice.search.rows import dense_products
+
     if segment.dense.shape[1] != len(query.dense):
         raise InputError(f"the query has {len(query.dense)} dimensions, the index {segment.dense.shape[1]}")
     vectors = segment.dense if rows is None else segment.dense[rows]

@@ -1,0 +1,154 @@
+"""Small inputs go through numpy: nothing is compiled for them, and the compiled loops give the same bit for bit."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from denslice import Index, kernels
+from denslice.search import retrieve
+from denslice.search.parts import Parts
+from denslice.search.retrieve import Found, QueryVectors, Settings
+from denslice.store.snapshot import Snapshot
+
+VOCAB, DIMENSIONS = 12, 3
+FIRST_USE = """
+import sys
+from denslice.cli import main
+for arguments in (["index", "docs.jsonl", "--to", "b.idx", "--encoder", "bm25"], ["search", "b.idx", "fox"]):
+    sys.argv = ["denslice", *arguments]
+    try:
+        main()
+    except SystemExit as end:
+        assert not end.code
+print("numba" in sys.modules)
+"""
+WEIGHTS = st.floats(0, 100, width=16)
+NUMBERS = st.floats(-4, 4, width=16)
+
+
+def test_a_few_documents_are_indexed_and_searched_without_numba(tmp_path: Path) -> None:
+    docs = [{"id": f"d{n}", "text": f"fox number {n}"} for n in range(5)]
+    (tmp_path / "docs.jsonl").write_text("".join(json.dumps(doc) + "\n" for doc in docs))
+    paths = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST_USE], capture_output=True, text=True, env=os.environ | paths, cwd=tmp_path
+    )
+    assert "\td3\t" in done.stdout
+    assert done.stdout.splitlines()[-1] == "False", done.stderr
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    docs=hnp.arrays(np.float32, st.tuples(st.integers(1, 30), st.just(VOCAB)), elements=st.just(0) | WEIGHTS),
+    data=st.data(),
+    mode=st.sampled_from(["lexical", "dense", "hybrid"]),
+    k=st.sampled_from([1, 3, 40]),
+)
+def test_numpy_finds_what_compiled_loops_find_with_the_same_bits(
+    docs: np.ndarray, data: st.DataObject, mode: str, k: int
+) -> None:
+    dense = data.draw(hnp.arrays(np.float32, (len(docs), DIMENSIONS), elements=NUMBERS))
+    allowed = data.draw(hnp.arrays(np.uint8, len(docs), elements=st.integers(0, 1)))
+    weights = data.draw(hnp.arrays(np.float32, VOCAB, elements=st.just(0) | st.floats(2**-10, 100, width=32)))
+    keys = np.flatnonzero(weights) if mode != "dense" else np.zeros(0, np.int64)
+    vector = data.draw(hnp.arrays(np.float32, DIMENSIONS, elements=NUMBERS))
+    query = QueryVectors(keys, weights[keys], None if mode == "lexical" else vector)
+    with tempfile.TemporaryDirectory() as folder:
+        parts = in_two_segments(Path(folder), docs, dense)
+        ends = np.cumsum([segment.rows for segment in parts])[:-1]
+        for masks in ([np.zeros(0, np.uint8)] * len(parts), np.split(allowed, ends)):
+            assert_same(retrieve.search_plainly(parts, query, Settings(k), masks), compiled(parts, query, k, masks))
+
+
+def in_two_segments(folder: Path, docs: np.ndarray, dense: np.ndarray) -> Parts:
+    index = Index.create(folder / "i", "vectors", vocab=VOCAB, slices=VOCAB, slicing="stride")
+    for part in np.array_split(np.arange(len(docs)), 2):
+        if len(part):
+            ids = [f"{'é' * (n % 2)}{n % 5}-{n}" for n in part.tolist()]
+            index.add_vectors(ids, docs[part], dense=dense[part])
+    return Parts(Snapshot(index.path).segments)
+
+
+def compiled(parts: Parts, query: QueryVectors, k: int, masks: Sequence[np.ndarray]) -> Found:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(retrieve, "SMALL", -1)
+        return retrieve.search(parts, query, Settings(k), masks)
+
+
+def assert_same(one: Found, other: Found) -> None:
+    assert one.ids == other.ids
+    assert one.segments.tolist() == other.segments.tolist()
+    assert one.rows.tolist() == other.rows.tolist()
+    for name in ("scores", "lexical", "dense"):
+        assert getattr(one, name).dtype == getattr(other, name).dtype == np.float32
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+
+
+def test_only_exact_searches_of_few_weights_are_done_in_numpy(tmp_path: Path) -> None:
+    parts = in_two_segments(tmp_path, np.ones((6, VOCAB), np.float32), np.ones((6, DIMENSIONS), np.float32))
+    assert parts.weights == 6 * VOCAB
+    assert retrieve.is_plain(parts, Settings(3))
+    for other in ({"theta": 0.5}, {"caution": 0.9}, {"rerank": False}, {"candidates_from": "lexical"}):
+        assert not retrieve.is_plain(parts, Settings(3, **other))
+    many = Index.create(tmp_path / "many", "vectors", vocab=VOCAB, slices=VOCAB, slicing="stride")
+    rows = retrieve.SMALL // VOCAB + 1
+    many.add_vectors([str(n) for n in range(rows)], np.ones((rows, VOCAB), np.float32))
+    assert not retrieve.is_plain(Parts(Snapshot(many.path).segments), Settings(3))
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    rows=hnp.arrays(np.float32, st.tuples(st.integers(0, 8), st.just(VOCAB)), elements=st.integers(-1, 3)),
+    slice_of=hnp.arrays(np.int64, VOCAB, elements=st.integers(-1, 4)),
+)
+def test_sorting_keeps_of_each_slice_what_the_compiled_loop_keeps(rows: np.ndarray, slice_of: np.ndarray) -> None:
+    from denslice import loops
+
+    given = sp.csr_array(rows)
+    arrays = (given.indptr, given.indices, given.data, slice_of, 5)
+    assert kernels.largest_by_sorting(*arrays).tolist() == loops.largest_per_slice(*arrays).tolist()
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 255)), max_size=6), max_size=6))
+def test_sorting_orders_postings_as_the_compiled_loop_does(lists: list[list[tuple[int, int]]]) -> None:
+    from denslice import loops
+
+    starts = np.cumsum([0, *map(len, lists)])
+    postings = [posting for one in lists for posting in one]
+    ordered = []
+    for order in (kernels.lists_by_sorting, loops.sort_by_value):
+        rows = np.array([row for row, _ in postings], np.uint16)
+        values = np.array([value for _, value in postings], np.uint8)
+        order(starts, rows, values)
+        ordered.append(list(zip(rows.tolist(), values.tolist(), strict=True)))
+    by_hand = [sorted(one, key=lambda posting: -posting[1]) for one in lists]
+    assert ordered == [[posting for one in by_hand for posting in one]] * 2
+
+
+def test_inputs_past_the_small_ones_go_through_the_compiled_loops() -> None:
+    size = kernels.SMALL_INPUT + 2
+    rows, values = np.arange(size, dtype=np.uint32).astype(np.uint16), (np.arange(size) % 251).astype(np.uint8)
+    same_rows, same_values = rows.copy(), values.copy()
+    kernels.sort_by_value(np.array([0, size]), rows, values)
+    kernels.lists_by_sorting(np.array([0, size]), same_rows, same_values)
+    assert rows.tolist() == same_rows.tolist()
+    assert values.tolist() == same_values.tolist()
+    data = np.random.default_rng(0).random((size // 12, 12)).astype(np.float32)
+    given = sp.csr_array(np.concatenate([data, np.ones((2, 12), np.float32)]))
+    arrays = (given.indptr, given.indices, given.data, np.arange(12) // 4, 3)
+    assert len(given.data) > kernels.SMALL_INPUT
+    assert kernels.largest_per_slice(*arrays).tolist() == kernels.largest_by_sorting(*arrays).tolist()
