@@ -35,6 +35,20 @@ for arguments in (["index", "docs.jsonl", "--to", "b.idx", "--encoder", "bm25"],
         assert not end.code
 print("numba" in sys.modules)
 """
+OUTGROWN = """
+import sys
+import numpy as np
+from denslice import Index
+from denslice.search.retrieve import SMALL
+index = Index.create("i", "vectors", vocab=12, slices=12, slicing="stride")
+index.add_vectors(["small"], np.ones((1, 12), np.float32))
+if {searched}:
+    index.search_vectors(np.ones((1, 12), np.float32))
+rows = SMALL // 12 + 1
+index.add_vectors([str(n) for n in range(rows)], np.ones((rows, 12), np.float32))
+words = sys.modules.get("denslice.search.words")
+print(words is not None and len(words.best_by_words.signatures) == 1)
+"""
 WEIGHTS = st.floats(0, 100, width=16)
 NUMBERS = st.floats(-4, 4, width=16)
 
@@ -42,12 +56,26 @@ NUMBERS = st.floats(-4, 4, width=16)
 def test_a_few_documents_are_indexed_and_searched_without_numba(tmp_path: Path) -> None:
     docs = [{"id": f"d{n}", "text": f"fox number {n}"} for n in range(5)]
     (tmp_path / "docs.jsonl").write_text("".join(json.dumps(doc) + "\n" for doc in docs))
+    printed = run_in(tmp_path, FIRST_USE)
+    assert any("\td3\t" in line for line in printed)
+    assert printed[-1] == "False"
+
+
+@pytest.mark.parametrize("searched", [True, False])
+def test_a_searched_index_that_outgrows_numpy_has_its_loops_ready_before_the_commit_is_shown(
+    tmp_path: Path, searched: bool
+) -> None:
+    assert run_in(tmp_path, OUTGROWN.format(searched=searched)) == [str(searched)]
+
+
+def run_in(folder: Path, code: str) -> list[str]:
+    """The lines that a new process prints."""
     paths = {"PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
-        [sys.executable, "-c", FIRST_USE], capture_output=True, text=True, env=os.environ | paths, cwd=tmp_path
+        [sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | paths, cwd=folder
     )
-    assert "\td3\t" in done.stdout
-    assert done.stdout.splitlines()[-1] == "False", done.stderr
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
 
 
 @settings(max_examples=150, deadline=None)

@@ -67,6 +67,8 @@ class View:
         view = View(snapshot, self.cards)
         if "parts" in vars(self):
             view.parts = Parts.of(snapshot.segments, self.parts)
+            if retrieve.is_small(self.parts) and not retrieve.is_small(view.parts):
+                retrieve.load_loops(view.parts, snapshot.manifest.dimensions)  # while this one is still searched
         return view
 
     @cached_property

@@ -132,7 +132,19 @@ def search_some(
 def is_plain(segments: Parts, settings: Settings) -> bool:
     """Whether a search is exact and the index so small that numpy scores every document."""
     is_exact = settings.rerank and settings.theta == 0 and settings.caution == 1 and settings.candidates_from == "both"
-    return is_exact and segments.weights <= SMALL
+    return is_exact and is_small(segments)
+
+
+def is_small(segments: Parts) -> bool:
+    """Whether numpy scores all documents in less time than anybody would notice."""
+    return segments.weights <= SMALL
+
+
+def load_loops(segments: Parts, dimensions: int | None) -> None:
+    """Load or compile what a search with the usual settings needs, with a dense vector of so many dimensions."""
+    dense = None if dimensions is None else np.zeros(dimensions, np.float32)
+    query = QueryVectors(np.zeros(1, np.int64), np.ones(1, np.float32), dense)
+    search(segments, query, Settings(k=1), [NO_MASK] * len(segments))
 
 
 def search_plainly(segments: Parts, query: QueryVectors, settings: Settings, masks: Sequence[Mask]) -> Found:
