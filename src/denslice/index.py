@@ -391,11 +391,16 @@ class Index:
         return Snapshot(self.path, known)
 
     def _show(self, newer: Snapshot) -> None:
-        """Show a commit from now on, unless a later one of the same index is shown already."""
+        """Show a commit from now on, unless another thread shows a later one already.
+
+        An earlier generation that the folder is at is no leftover of another thread: a backup was put back.
+        """
         with self._showing:
             shown, found = self._view.snapshot.manifest, newer.manifest
-            if found.identity != shown.identity or found.generation >= shown.generation:
-                self._shown = self._view.moved(newer)
+            is_earlier = found.identity == shown.identity and found.generation < shown.generation
+            if is_earlier and manifests.read(Folder(self.path)).commit != found.commit:
+                return
+            self._shown = self._view.moved(newer)
 
     def _write(self, manifest: Manifest) -> None:
         """Commit. From the rename on there is no way back: what an error leaves behind, the next writer sweeps."""
