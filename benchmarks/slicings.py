@@ -26,6 +26,7 @@ from denslice import Doc, Index, Query
 from denslice.corpus import read_docs, read_queries
 from denslice.encoders.text import Analyzer
 from denslice.runs import read_qrels
+from denslice.store.snapshot import Snapshot
 from slicing_page import Floats, Result, Setting, draw, refresh, tables
 
 K1, B, K = 0.9, 0.4, 100
@@ -123,10 +124,7 @@ def denslice_run(collection: Collection, setting: Setting, seed: int) -> tuple[R
 
 def lost_share(index: Index) -> float:
     """The share of the documents' weights that lost their slice to a larger one."""
-    lost = [len(np.load(path, mmap_mode="r")) for path in index.path.glob("segments/*/lost_keys.npy")]
-    if not lost:
-        raise SystemExit(f"no lost_keys.npy in {index.path}: has the index format changed?")
-    return sum(lost) / index.info()["weights"]
+    return sum(len(segment.lost.keys) for segment in Snapshot(index.path).segments) / index.info()["weights"]
 
 
 def measured(collection: Collection, run: Run) -> tuple[Floats, float]:

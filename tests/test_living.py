@@ -509,6 +509,23 @@ def test_refresh_says_whether_there_was_a_newer_commit(index: Index) -> None:
     assert index.refresh() is False  # it shows its own commits already
 
 
+def test_a_backup_put_back_in_the_place_of_later_commits_is_shown_by_refresh_and_by_the_next_write(
+    index: Index, tmp_path: Path
+) -> None:
+    index.backup(tmp_path / "backup")
+    held = texts(index)
+    index.delete(["1", "2"])
+    index.add([doc("7", "yak")])
+    reader, writer = open_index(index.path), open_index(index.path)
+    index.path.rename(tmp_path / "later")
+    (tmp_path / "backup").rename(index.path)
+
+    assert (reader.refresh(), reader.refresh()) == (True, False)
+    assert texts(reader) == texts(open_index(index.path)) == held
+    writer.add([doc("8", "yak")])
+    assert texts(writer) == texts(open_index(index.path)) == {**held, "8": "yak"}
+
+
 def test_another_index_object_sees_commits_only_after_refresh(index: Index) -> None:
     reader = open_index(index.path)
     ranked, held, told = rankings(reader), texts(reader), reader.info()

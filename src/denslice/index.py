@@ -23,7 +23,6 @@ from denslice.errors import (
     IndexFormatError,
     InputError,
     NotShownError,
-    UnavailableError,
 )
 from denslice.merging import Merging
 from denslice.records import Doc, Explanation, Query, Ranking, checked_id, given_id
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
 QUERIES = ("full", "sliced")
 QUICKLY = 2_048  # documents that are merged while the caller waits
 OVERDUE = 3  # times as many segments as a tier should have, and the caller waits for a large merge too
-MERGE_WAIT = 60.0  # seconds a merge in a thread waits for other writers
+MERGE_WAIT = 10.0  # seconds a merge in a thread waits for other writers
 log = logging.getLogger(__name__)
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 
@@ -376,6 +375,7 @@ class Index:
         stop: Event | None = None,
     ) -> int:
         """Do the work and commit it. `alone` keeps other writers out while it is done, and not at its end only."""
+        place = Folder(self.path)
         try:
             with ExitStack() as held:
                 if alone:
@@ -389,10 +389,10 @@ class Index:
                     held.enter_context(lock.writing(self.path, wait))
                 self._finish(build, base)
         except IndexFormatError:
-            self._check_place()
+            self._check_place(place)
             raise
         except (OSError, sqlite3.Error) as error:
-            self._check_place()
+            self._check_place(place)
             if reason := _unwritable(error, self.path):
                 raise InputError(f"{self.path}: cannot be written ({reason})") from error
             raise
@@ -424,14 +424,17 @@ class Index:
         except (DensliceError, OSError, MemoryError) as error:
             raise NotShownError(str(self.path), manifest.generation, self.generation, str(error)) from error
 
-    def _check_place(self) -> None:
-        """Raise InputError if another index has the path now: then what went wrong is not this one's fault."""
-        with suppress(IndexFormatError, UnavailableError):
-            self._check_identity(manifests.read(Folder(self.path)))
+    def _check_place(self, place: Folder) -> None:
+        """Raise InputError if another folder has the path now: then what went wrong is not this index's fault."""
+        if Folder(self.path) != place:
+            raise self._replaced()
 
     def _check_identity(self, found: Manifest) -> None:
         if found.identity != self._view.snapshot.manifest.identity:
-            raise InputError(f"{self.path}: another index has taken its place; refresh or open it again, then write")
+            raise self._replaced()
+
+    def _replaced(self) -> InputError:
+        return InputError(f"{self.path}: another index has taken its place; refresh or open it again, then write")
 
     def _latest(self, known: Snapshot) -> Snapshot:
         """The last commit; what is known of it already is not opened again."""
@@ -440,10 +443,14 @@ class Index:
         return Snapshot(self.path, known)
 
     def _show(self, newer: Snapshot) -> None:
-        """Show a commit from now on, unless a later one of the same index is shown already."""
+        """Show a commit from now on, unless another thread shows a later one already.
+
+        An earlier generation that the folder is at is no leftover of another thread: a backup was put back.
+        """
         with self._showing:
             shown, found = self._view.snapshot.manifest, newer.manifest
-            if found.identity == shown.identity and found.generation < shown.generation:
+            is_earlier = found.identity == shown.identity and found.generation < shown.generation
+            if is_earlier and manifests.read(Folder(self.path)).commit != found.commit:
                 return
             try:
                 self._shown = self._view.moved(newer)
