@@ -23,16 +23,21 @@ def back_up(index: Path, to: Path) -> Manifest:
     """Copy the last commit of an index to a new folder and return its manifest; on any error, nothing is left there."""
     try:
         to.mkdir(parents=True, exist_ok=True)
+        _check_empty(to)
     except OSError as error:
         raise InputError(f"{to}: cannot make a copy here ({error.strerror})") from error
     with lock.writing(to):  # two copies to one folder must not remove each other
-        if {path.name for path in to.iterdir()} - {lock.NAME, lock.TURNSTILE}:
-            raise InputError(f"{to}: the folder is not empty")
+        _check_empty(to)
         try:
             return _copied(index, to)
         except BaseException:
             shutil.rmtree(to, ignore_errors=True)
             raise
+
+
+def _check_empty(to: Path) -> None:
+    if {path.name for path in to.iterdir()} - {lock.NAME, lock.TURNSTILE}:
+        raise InputError(f"{to}: the folder is not empty")
 
 
 def _copied(index: Path, to: Path) -> Manifest:
