@@ -28,7 +28,8 @@ CONFUSING = (
 )  # fmt: skip
 UNICODE = st.characters(exclude_categories=["Cs"])
 TEXTS = st.text(UNICODE, max_size=30)
-IDS = st.text(UNICODE, min_size=1, max_size=12).filter(lambda name: bool(name.strip()) and name.isprintable())
+PRINTABLE = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=6)
+IDS = st.lists(PRINTABLE, min_size=1, max_size=2).map(" ".join)
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS
 NAMES = st.sampled_from(CONFUSING) | TEXTS
 JSON = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3))
