@@ -18,9 +18,9 @@ from ir_measures import nDCG
 
 import journal
 from denslice import Doc, Index, Query
-from denslice.corpus import read_docs, read_queries
-from denslice.encoders.text import Analyzer
-from denslice.runs import read_qrels
+from denslice.corpus.documents import read_docs, read_queries
+from denslice.corpus.runs import read_qrels
+from denslice.encoders.analysis import Analyzer
 from mini_quality import remember_readings
 
 PACKAGES = ("numpy", "onnxruntime", "tokenizers", "ir-measures")

@@ -27,9 +27,9 @@ import journal
 
 sys.path.insert(0, str(journal.ROOT / "tests"))
 from denslice import Index, Query, Ranking, open_cluster
-from denslice.cluster.building import build_cluster
 from denslice.cluster.cluster import Cluster
-from denslice.corpus import read_docs, read_queries
+from denslice.cluster.cluster_build import build_cluster
+from denslice.corpus.documents import read_docs, read_queries
 from three_nodes import Nodes, Unseen, three_nodes
 
 PACKAGES = ("numpy", "scipy", "numba", "ray", "pyarrow", "pandas")
@@ -121,7 +121,7 @@ def _killed_when(
     """How long a build ran until it was so far, and was killed."""
     code = (
         "from pathlib import Path; from three_nodes import Unseen\n"
-        "from denslice.cluster import engine; from denslice.cluster.building import build_cluster\n"
+        "from denslice.cluster import engine; from denslice.cluster.cluster_build import build_cluster\n"
         f"engine.connect({nodes.address!r})\n"
         f"build_cluster({inputs!r}, Path({str(to)!r}), {chosen!r}, {asked.shards}, Unseen())\n"
     )

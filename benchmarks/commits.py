@@ -52,12 +52,12 @@ class Written:
 
     def watch(self) -> None:
         """Has every commit from here on counted."""
-        from denslice.build import Build
+        from denslice.index.writer import Writer
         from denslice.store import manifest as manifests
 
-        finish, write = Build.finish, manifests.write
+        finish, write = Writer.finish, manifests.write
 
-        def finishing(build: Build, latest: Any) -> Any:
+        def finishing(build: Writer, latest: Any) -> Any:
             manifest = finish(build, latest)
             for segment in build.written:
                 size = sum(file.bytes for file in segment.entry.files.values())
@@ -71,7 +71,7 @@ class Written:
             write(folder, manifest)
             self.bytes["manifests"] += (folder / manifests.NAME).stat().st_size
 
-        Build.finish, manifests.write = finishing, writing  # type: ignore[method-assign]
+        Writer.finish, manifests.write = finishing, writing  # type: ignore[method-assign]
 
 
 def measured(index: Index, commits: int) -> dict[str, Any]:

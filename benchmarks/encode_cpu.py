@@ -18,8 +18,8 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 import journal
-from denslice.corpus import read_docs
-from denslice.encoders.transformer import TransformerEncoder
+from denslice.corpus.documents import read_docs
+from denslice.encoders.torch.transformer_encoder import TransformerEncoder
 
 PACKAGES = ("numpy", "torch", "transformers", "tokenizers", "sentence-transformers")
 CLOSE = 1e-4

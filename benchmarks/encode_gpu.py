@@ -15,8 +15,8 @@ from typing import Any
 import torch
 
 import journal
-from denslice.corpus import read_docs
-from denslice.encoders.transformer import TransformerEncoder
+from denslice.corpus.documents import read_docs
+from denslice.encoders.torch.transformer_encoder import TransformerEncoder
 
 PACKAGES = ("numpy", "torch", "transformers", "tokenizers")
 

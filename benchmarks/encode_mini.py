@@ -18,7 +18,7 @@ from sentence_transformers import SentenceTransformer
 
 import journal
 from denslice import encoders
-from denslice.corpus import read_docs, read_queries
+from denslice.corpus.documents import read_docs, read_queries
 from denslice.store.vocabulary import Growth, Vocabulary
 from encode_cpu import time_in_turn
 

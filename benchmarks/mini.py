@@ -196,7 +196,7 @@ def try_configs(data: Path, backbone: Path, out: Path, names: list[str], budget:
     """Trains every config, all at once, and measures what came of it."""
     import torch
 
-    from denslice.encoders.model import BiEncoder
+    from denslice.encoders.torch.bi_encoder import BiEncoder
     from denslice.train.config import read_config
 
     deadline = time.monotonic() + budget
@@ -237,7 +237,7 @@ def subsets(names: list[str]) -> list[tuple[str, ...]]:
 
 def summed(begin: Path, work: Path, shares: dict[str, float]) -> Any:
     """The untrained model with a share of what each run changed."""
-    from denslice.encoders.model import BiEncoder
+    from denslice.encoders.torch.bi_encoder import BiEncoder
 
     model = BiEncoder.load(begin)
     held = {name: value.clone() for name, value in model.state_dict().items() if value.is_floating_point()}
@@ -252,16 +252,16 @@ def summed(begin: Path, work: Path, shares: dict[str, float]) -> Any:
 
 def mine(data: Path, begin: Path, work: Path, folders: tuple[str, ...]) -> Path:
     """Hard negatives by the untrained model, for all runs."""
-    from denslice.encoders.model import BiEncoder
+    from denslice.encoders.torch.bi_encoder import BiEncoder
     from denslice.train.config import DataConfig, OutputConfig, TrainConfig
-    from denslice.train.data import Reader, Source
+    from denslice.train.data import CollectionReader, Source
     from denslice.train.negatives import hard_negatives
 
     began = time.monotonic()
     model = BiEncoder.load(begin).to(device())
     chosen = DataConfig(folders=folders, negatives=2, negatives_from="model", depth=40)
     config = TrainConfig(model.config, str(begin), data=chosen, output=OutputConfig(str(work)))
-    reader = Reader(model.tokenizer, model.config)
+    reader = CollectionReader(model.tokenizer, model.config)
     for name in folders:
         hard_negatives(config, data / name, reader.collection(Source.of_folder(data / name, "train")), model, mine=True)
     tell(f"negatives: {time.monotonic() - began:.0f} s")
@@ -301,7 +301,7 @@ def pack(begin: Path, model: Any, out: Path) -> None:
     """What a run changed, in 8 bits with a scale for each row, compressed; and the head it began with, as it was."""
     import torch
 
-    from denslice.encoders.model import BiEncoder
+    from denslice.encoders.torch.bi_encoder import BiEncoder
 
     out.mkdir(parents=True, exist_ok=True)
     was = {name: value for name, value in BiEncoder.load(begin).state_dict().items() if value.is_floating_point()}
@@ -332,8 +332,8 @@ def mix(backbone: Path, out: Path, body: Shares, head: Shares, search: dict[str,
     """The untrained model plus a share of what each run changed; runs that give to the head began with the same one."""
     import torch
 
-    from denslice.encoders.model import BiEncoder
     from denslice.encoders.model_config import ModelConfig
+    from denslice.encoders.torch.bi_encoder import BiEncoder
 
     settings = json.loads((Path(next(iter(head))) / "model.json").read_text())
     model = BiEncoder.load(backbone, ModelConfig.from_json({**settings, **search}))
@@ -356,9 +356,9 @@ def mix(backbone: Path, out: Path, body: Shares, head: Shares, search: dict[str,
 
 def read_dev(data: Path, model: Any) -> dict[str, Any]:
     """The dev split of every collection."""
-    from denslice.train.data import Reader, Source
+    from denslice.train.data import CollectionReader, Source
 
-    reader = Reader(model.tokenizer, model.config)
+    reader = CollectionReader(model.tokenizer, model.config)
     return {
         name: reader.collection(Source.of_folder(data / name, "dev"), limit=500, few=FEW)
         for name in (*DEV, *UNSEEN, *PLAIN)
@@ -389,19 +389,19 @@ def measured(model: Any, texts: Any) -> dict[str, float]:
     """nDCG@10 of each part and of the sums, every query against every document."""
     import torch
 
-    from denslice.train.evaluate import Searcher, View
+    from denslice.train.brute_force import BruteForce, Scoring
 
-    class Sums(Searcher):
+    class Sums(BruteForce):
         """Scores with several λ in one pass: a view's `slices` stands for λ."""
 
-        def _scores(self, queries: Any, docs: Any, view: View) -> torch.Tensor:
+        def _scores(self, queries: Any, docs: Any, view: Scoring) -> torch.Tensor:
             if view.lexical and view.dense:
                 return queries.lexical(None) @ docs.lexical(None).T + view.slices * (queries.dense @ docs.dense.T)
             return super()._scores(queries, docs, view)
 
     from denslice.train.measures import measures
 
-    views = [View(True, False), View(False, True), *(View(True, True, lam) for lam in LAMBDAS)]
+    views = [Scoring(True, False), Scoring(False, True), *(Scoring(True, True, lam) for lam in LAMBDAS)]
     found = Sums(model, 0, 131_072).search(texts.queries, texts.docs, views, 10)
     scored = {name.removeprefix("joint-"): measures(rows, texts.relevant)["nDCG@10"] for name, rows in found.items()}
     return {name: round(value, 4) for name, value in scored.items()}

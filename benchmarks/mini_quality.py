@@ -20,9 +20,9 @@ from ir_measures import nDCG
 
 import journal
 from denslice import Index
-from denslice.corpus import read_docs, read_queries
-from denslice.encoders.mini import Model
-from denslice.runs import read_qrels
+from denslice.corpus.documents import read_docs, read_queries
+from denslice.corpus.runs import read_qrels
+from denslice.encoders.mini import OnnxModel
 
 PACKAGES = ("numpy", "onnxruntime", "tokenizers", "ir-measures")
 MEASURE = nDCG @ 10
@@ -75,14 +75,14 @@ def _ndcg(index: Index, queries: Sequence[Any], judged: dict[str, dict[str, int]
 
 def remember_readings() -> None:
     """Has the model read each text once, though it is indexed with several numbers of slices."""
-    read, known = Model.read, {}
+    read, known = OnnxModel.read, {}
 
-    def remembered(self: Model, texts: Sequence[str], length: int, spans: Callable[[str], Any]) -> Iterator[Any]:
+    def remembered(self: OnnxModel, texts: Sequence[str], length: int, spans: Callable[[str], Any]) -> Iterator[Any]:
         new = [text for text in dict.fromkeys(texts) if (length, text) not in known]
         known.update(zip(((length, text) for text in new), read(self, new, length, spans), strict=True))
         return iter([known[length, text] for text in texts])
 
-    Model.read = remembered  # type: ignore[method-assign]
+    OnnxModel.read = remembered  # type: ignore[method-assign]
 
 
 def means(found: dict[str, dict[str, dict[str, float]]]) -> dict[str, dict[str, float]]:

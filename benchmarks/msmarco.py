@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 
 import journal
-from denslice.corpus import read_docs
+from denslice.corpus.documents import read_docs
 from denslice.reproduce import figure3, table1, table2, table3
-from denslice.reproduce.command import CANDIDATES, SLICES, THETAS
+from denslice.reproduce.cell_settings import Setting
 from denslice.reproduce.encoding import Encodings, Facts
 from denslice.reproduce.measuring import REPEATS, TIMED
-from denslice.reproduce.page import Grid
-from denslice.reproduce.paper import PASSAGES
-from denslice.reproduce.settings import Setting
+from denslice.reproduce.paper_figures import PASSAGES
+from denslice.reproduce.reproduce_command import CANDIDATES, SLICES, THETAS
+from denslice.reproduce.table_page import Grid
 from journal import RESULTS
 
 TEXTS = 20_000

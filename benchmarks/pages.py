@@ -15,8 +15,8 @@ import living
 import msmarco
 import scaling_page
 import serve_load
-from denslice.bench.plot import recall_against_time, time_against_size
-from denslice.bench.table import ratios, table
+from denslice.bench.bench_table import ratios, table
+from denslice.bench.recall_plot import recall_against_time, time_against_size
 from journal import RESULTS, ROOT
 from slicing_page import refresh
 

@@ -1,6 +1,6 @@
 """Takes the rates that `denslice plan` counts with from the newest lines of benchmarks/results.
 
-Writes src/denslice/cluster/rates.json. Each rate names the line it came from, its commit and date, and the format of
+Writes src/denslice/capacity/rates.json. Each rate names the line it came from, its commit and date, and the format of
 the index that was read, null where none was.
 
 python benchmarks/rates.py
@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from denslice.cluster.plan import KEPT_BYTES, LOST_BYTES, kept_weights
+from denslice.capacity.plan import KEPT_BYTES, LOST_BYTES, kept_weights
 from journal import RESULTS, ROOT
 
-RATES = ROOT / "src" / "denslice" / "cluster" / "rates.json"
+RATES = ROOT / "src" / "denslice" / "capacity" / "rates.json"
 FEW = 64  # query weights of the GPU's smaller measurement
 MILLION = "splade-like-1000000"  # the collection that search on the CPU is taken from
 INDEX_FORMATS = {"d0f9d32e72d6": 1, "eb89099d29ce": 2, "56f68c721803": 2}  # of commits whose lines do not tell it

@@ -19,9 +19,9 @@ import journal
 
 sys.path.insert(0, str(journal.ROOT / "tests"))
 from denslice import Query, open_cluster
-from denslice.cluster.building import build_cluster
+from denslice.cluster.cluster_build import build_cluster
 from denslice.cluster.replica import Find, packed
-from denslice.search.retrieve import Settings
+from denslice.search.two_stage import Settings
 from three_nodes import Unseen, questions, three_nodes, write_texts
 
 PACKAGES = ("numpy", "ray")

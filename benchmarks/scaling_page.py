@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 import cluster
-from denslice.cluster.plan import Need, Plan, plan, rates
+from denslice.capacity.plan import CapacityPlan, Need, plan, rates
 from journal import RESULTS
 
 SIZES = {"10 million": 10e6, "1 billion": 1e9, "100 billion": 100e9}
@@ -51,7 +51,7 @@ def plans() -> str:
     return "\n".join([_row(head), f"|{' --- |' * len(head)}", *map(_row, rows)])
 
 
-def steps(made: Plan) -> str:
+def steps(made: CapacityPlan) -> str:
     """One plan with its arithmetic."""
     groups = (("", made.steps), ("CPUs: ", made.cpu.steps), ("GPUs: ", made.gpu.steps))
     rows = [[f"{group}{step.name}", step.value, step.arithmetic] for group, some in groups for step in some]
@@ -72,7 +72,7 @@ def _need(docs: float, dense: int = 256) -> Need:
     return Need(docs, weights=120, slices=256, dense=dense)
 
 
-def _value(made: Plan, part: str, name: str) -> str:
+def _value(made: CapacityPlan, part: str, name: str) -> str:
     some = made.steps if part == "steps" else getattr(made, part).steps
     return next(step.value for step in some if step.name == name)
 

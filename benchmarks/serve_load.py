@@ -31,7 +31,7 @@ import numpy as np
 
 import journal
 from denslice import Index
-from denslice.corpus import read_queries
+from denslice.corpus.documents import read_queries
 
 PACKAGES = ("numpy", "numba", "onnxruntime", "fastapi", "uvicorn", "uvloop", "httptools", "pydantic")
 CHUNK = 256  # queries of one call in process

@@ -23,9 +23,9 @@ import Stemmer
 
 import journal
 from denslice import Doc, Index, Query
-from denslice.corpus import read_docs, read_queries
-from denslice.encoders.text import Analyzer
-from denslice.runs import read_qrels
+from denslice.corpus.documents import read_docs, read_queries
+from denslice.corpus.runs import read_qrels
+from denslice.encoders.analysis import Analyzer
 from denslice.store.snapshot import Snapshot
 from slicing_page import Floats, Result, Setting, draw, refresh, tables
 

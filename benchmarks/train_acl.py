@@ -83,15 +83,15 @@ def read_arguments() -> argparse.Namespace:
 
 def mine(data: Path, backbone: Path, work: Path) -> Path:
     """The file of BM25's hard negatives for the training queries."""
-    from denslice.encoders.model import BiEncoder
+    from denslice.encoders.torch.bi_encoder import BiEncoder
     from denslice.train.config import read_config
-    from denslice.train.data import Reader, Source
+    from denslice.train.data import CollectionReader, Source
     from denslice.train.negatives import hard_negatives
 
     began = time.monotonic()
     config = read_config(CONFIGS / "dense.toml", data=str(data), backbone=str(backbone), out=str(work / "mined"))
     model = BiEncoder.load(backbone, config.model)
-    collection = Reader(model.tokenizer, model.config).collection(Source.of_folder(data, config.data.split))
+    collection = CollectionReader(model.tokenizer, model.config).collection(Source.of_folder(data, config.data.split))
     hard_negatives(config, data, collection, model, mine=True)
     say(f"mined negatives in {time.monotonic() - began:.0f} s")
     return work / "mined" / "negatives-bm25.jsonl.gz"

@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from denslice import DensliceError, Index
-from denslice.search import retrieve
+from denslice.search import two_stage
 from denslice.store import manifest as manifests
 from denslice.store.backup import file_names
 from denslice.store.folder import Folder
@@ -27,7 +27,7 @@ from denslice.vectors import Floats
 from forked import FAILED, Child
 
 QUERIES = ("w1 w2 w300", "w7", "rare3 w5 w6 w8", "nothing")
-SMALL = retrieve.SMALL
+SMALL = two_stage.SMALL
 EXPLAINED = ("a3", "b5")
 VOCAB, DIMENSIONS = 60, 8
 WRONG = "wrong answers"
@@ -100,7 +100,7 @@ def files(index: Path) -> list[str]:
 def answers(index: Index) -> list[Any]:
     """All that a reader can ask of the index."""
     told: list[Any] = [index.info() | {"path": "", "generation": 0}]
-    for retrieve.SMALL in (0, SMALL):  # by compiled loops, and in numpy
+    for two_stage.SMALL in (0, SMALL):  # by compiled loops, and in numpy
         told += vector_answers(index) if index.info()["encoder"] == "vectors" else text_answers(index)
     told += [index.get(id) for id in ("a1", "a11", "b29", "nobody")]
     return [*told, [str(doc) for doc in index.docs()]]

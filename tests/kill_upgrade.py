@@ -18,10 +18,10 @@ from typing import Any
 
 import golden
 from denslice import open_index
+from denslice.index.upgrade import upgrade
 from denslice.store import manifest as manifests
 from denslice.store.folder import Folder
 from denslice.store.format2 import Format2
-from denslice.upgrading import upgrade
 from forked import Child
 
 NAMES = ("format-2-bm25", "format-2-vectors", "format-2-mini")

@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from denslice.serve.app import make_app
 from denslice.serve.connections import server
+from denslice.serve.http_app import make_app
+from denslice.serve.limits import Access, Limits
 from denslice.serve.searchable import Searchable
-from denslice.serve.settings import Access, Limits
 from waiting import wait_until
 
 KEY = "a-key-for-tests-only"

@@ -9,14 +9,14 @@ import pytest
 import scipy.sparse as sp
 from typer.testing import CliRunner
 
-from denslice.bench.collection import DEPTH, Texts, Vectors, best_by_product, best_documents, recall
+from denslice.__main__ import app
+from denslice.bench.bench_data import DEPTH, BenchTexts, BenchVectors, best_by_product, best_documents, recall
+from denslice.bench.bench_table import ratios, table
 from denslice.bench.contender import Contender
-from denslice.bench.cpu import contenders
-from denslice.bench.faiss_peer import best_by_dense_product
-from denslice.bench.plot import recall_against_time, time_against_size
-from denslice.bench.table import ratios, table
+from denslice.bench.cpu_bench import contenders
+from denslice.bench.peers.faiss_peer import best_by_dense_product
+from denslice.bench.recall_plot import recall_against_time, time_against_size
 from denslice.bench.timing import reportable
-from denslice.cli import app
 from denslice.errors import InputError
 
 
@@ -56,24 +56,26 @@ def test_recall_is_the_share_of_the_best_that_were_found() -> None:
     assert recall([np.array([2, 1, 9, 9]), np.array([5, 9, 9, 9])], best, 2) == pytest.approx(0.75)
 
 
-OF_VECTORS, OF_TEXTS = contenders(Vectors(Path())), contenders(Texts(Path()))
+OF_VECTORS, OF_TEXTS = contenders(BenchVectors(Path())), contenders(BenchTexts(Path()))
 
 
 @pytest.mark.parametrize("contender", [one for one in OF_VECTORS if one.module != "seismic"], ids=lambda one: one.name)
 def test_exact_contenders_find_the_best_documents(folder: Path, tmp_path: Path, contender: Contender) -> None:
     pytest.importorskip(contender.module)
-    check_recall(contender, Vectors(folder), tmp_path, at_least=0.99)
+    check_recall(contender, BenchVectors(folder), tmp_path, at_least=0.99)
 
 
 def test_seismic_with_the_most_careful_settings_finds_most_of_the_best(folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("seismic")
-    check_recall(next(one for one in OF_VECTORS if one.module == "seismic"), Vectors(folder), tmp_path, at_least=0.9)
+    check_recall(
+        next(one for one in OF_VECTORS if one.module == "seismic"), BenchVectors(folder), tmp_path, at_least=0.9
+    )
 
 
 @pytest.mark.parametrize("contender", OF_TEXTS, ids=lambda one: one.name)
 def test_searches_of_words_find_the_best_by_bm25(texts: Path, tmp_path: Path, contender: Contender) -> None:
     pytest.importorskip(contender.module)
-    collection = Texts(texts)
+    collection = BenchTexts(texts)
     contender.prepare(collection, tmp_path)
     contender.build(collection, tmp_path)
     opened = contender.open(collection, tmp_path)
@@ -84,7 +86,7 @@ def test_searches_of_words_find_the_best_by_bm25(texts: Path, tmp_path: Path, co
     assert opened.search_all(10, {}) == 2
 
 
-def check_recall(contender: Contender, collection: Vectors | Texts, work: Path, at_least: float) -> None:
+def check_recall(contender: Contender, collection: BenchVectors | BenchTexts, work: Path, at_least: float) -> None:
     contender.prepare(collection, work)
     contender.build(collection, work)
     opened = contender.open(collection, work)
@@ -147,13 +149,13 @@ def test_of_settings_that_all_miss_the_recall_the_one_that_finds_most_is_reporte
 
 
 def test_a_build_that_was_cut_short_is_begun_again(folder: Path, tmp_path: Path) -> None:
-    from denslice.bench.built import ABOUT, built
+    from denslice.bench.builds import ABOUT, built
 
-    ours, _ = contenders(Vectors(folder), ["denslice"])
-    where, made = built(ours, Vectors(folder), tmp_path)
+    ours, _ = contenders(BenchVectors(folder), ["denslice"])
+    where, made = built(ours, BenchVectors(folder), tmp_path)
     assert not made["kept"]
     (where / ABOUT).unlink()
-    again, made = built(ours, Vectors(folder), tmp_path)
+    again, made = built(ours, BenchVectors(folder), tmp_path)
     assert again == where
     assert not made["kept"]
     assert made["bytes"] > 0
@@ -161,7 +163,7 @@ def test_a_build_that_was_cut_short_is_begun_again(folder: Path, tmp_path: Path)
 
 def test_unknown_contenders_and_missing_vectors_are_told(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no contender 'lucene'"):
-        contenders(Vectors(folder), ["lucene"])
+        contenders(BenchVectors(folder), ["lucene"])
     done = CliRunner().invoke(app, ["bench", "cpu"])
     assert (done.exit_code, "--vectors FOLDER or --texts FOLDER" in done.output) == (2, True)
     done = CliRunner().invoke(app, ["bench", "cpu", "--vectors", str(tmp_path)])

@@ -10,9 +10,9 @@ import pytest
 import Stemmer
 
 from denslice import Doc, Index, Query
-from denslice.corpus import read_docs, read_queries
-from denslice.encoders.text import Analyzer
-from denslice.runs import read_qrels
+from denslice.corpus.documents import read_docs, read_queries
+from denslice.corpus.runs import read_qrels
+from denslice.encoders.analysis import Analyzer
 
 DATA = Path(os.environ.get("DENSLICE_DATA", Path(__file__).parents[2] / "shared" / "data"))
 CRANFIELD = DATA / "cranfield"

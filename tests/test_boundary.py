@@ -11,13 +11,13 @@ import pytest
 import scipy.sparse as sp
 
 from denslice import Doc, Index, InputError, Query, Slicing
-from denslice.cluster.asking import Serving
-from denslice.cluster.plan import Need
+from denslice.capacity.plan import Need
+from denslice.cluster.replicas import Serving
 from denslice.encoders.bm25 import Bm25Config
 from denslice.encoders.model_config import ModelConfig
-from denslice.encoders.vectors import VectorsConfig
+from denslice.encoders.ready_vectors import VectorsConfig
 from denslice.scalars import number, python_scalar, whole_number
-from denslice.search.retrieve import Settings
+from denslice.search.two_stage import Settings
 
 NOT_NUMBERS = [True, False, np.True_, "5", None, float("nan"), np.float32("nan"), float("inf"), 1j, [5]]
 NOT_WHOLE = [*NOT_NUMBERS, 5.0, np.float64(5)]

@@ -22,12 +22,12 @@ import scipy.sparse as sp
 from typer.testing import CliRunner, Result
 
 from denslice import __version__
-from denslice.cli import app
-from denslice.index import Index
-from denslice.runs import read_run
+from denslice.__main__ import app
+from denslice.corpus.runs import read_run
+from denslice.index.index import Index
 from waiting import wait_until
 
-DENSLICE = [sys.executable, "-c", "from denslice.cli import main; main()"]
+DENSLICE = [sys.executable, "-c", "from denslice.__main__ import main; main()"]
 DOCS = [
     {"id": "cats", "title": "On cats", "text": "The cats sat on the mat, easily.", "year": 2020},
     {"id": "dogs", "text": "Dogs chase cats."},
@@ -611,6 +611,6 @@ def test_help_names_every_command() -> None:
 
 
 def test_help_waits_for_nothing_heavy() -> None:
-    code = "import sys; from denslice.cli import app; app(['--help'], standalone_mode=False); print(*sys.modules)"
+    code = "import sys; from denslice.__main__ import app; app(['--help'], standalone_mode=False); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"numba", "rich.progress"} & set(done.stdout.split())

@@ -16,11 +16,11 @@ import pytest
 import scipy.sparse as sp
 
 import denslice as ds
-from denslice.cluster.asking import Serving
-from denslice.cluster.building import Workers, build_cluster
 from denslice.cluster.cluster import Cluster
-from denslice.cluster.layout import Layout
-from denslice.corpus import read_docs
+from denslice.cluster.cluster_build import Workers, build_cluster
+from denslice.cluster.cluster_folder import Layout
+from denslice.cluster.replicas import Serving
+from denslice.corpus.documents import read_docs
 from denslice.records import Ranking
 from denslice.store.snapshot import Snapshot
 from three_nodes import Nodes, Unseen, questions, three_nodes, wait_until_gone, write_texts

@@ -16,22 +16,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from denslice import Index, InputError, MissingShardsError, open_cluster
-from denslice.cluster.layout import Layout, owner, read_layout
-from denslice.cluster.merging import merge
-from denslice.cluster.parts import Part, columns, cut, read_part, read_ready
+from denslice.cluster.cluster_folder import Layout, owner, read_layout
+from denslice.cluster.input_parts import InputPart, columns, cut, read_part, read_ready
+from denslice.cluster.merge_rankings import merge
 from denslice.cluster.replica import Replica, first_alone
 from denslice.cluster.spool import Spool, write_spool
-from denslice.corpus import read_docs
+from denslice.corpus.documents import read_docs
 from denslice.errors import IndexFormatError
 from denslice.records import Doc
-from denslice.search.retrieve import NO_SCORES, Found
+from denslice.search.two_stage import NO_SCORES, Found
 from denslice.vectors import Encoded
 from three_nodes import write_texts
 
 LOADED = """
 import sys
 from denslice.cluster.replica import Find, Replica, packed
-from denslice.search.retrieve import QueryVectors, Settings
+from denslice.search.two_stage import QueryVectors, Settings
 import numpy as np
 
 def loaded():
@@ -83,7 +83,7 @@ def test_parts_of_a_file_hold_its_documents_in_order(tmp_path: Path, size: int) 
     parts = cut([str(path)], 2, size)
     assert len(parts) == 50 if size == 1 else len(parts) < 50
     assert [doc for part in parts for doc in read_part(part)] == list(read_docs([path]))
-    assert [Part.from_json(part.to_json()) for part in parts] == parts
+    assert [InputPart.from_json(part.to_json()) for part in parts] == parts
 
 
 def test_a_folder_of_texts_is_cut_by_files_and_keeps_their_ids(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import denslice as ds
-from denslice.cluster.building import build_cluster
-from denslice.corpus import read_docs
+from denslice.cluster.cluster_build import build_cluster
+from denslice.corpus.documents import read_docs
 from serving import KEY, Live
 from three_nodes import Unseen, questions, three_nodes, write_texts
 from waiting import wait_until

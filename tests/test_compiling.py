@@ -16,7 +16,7 @@ import denslice
 LOADED = """
 import numpy as np
 from numba import config, njit
-from denslice.loops import sort_by_value
+from denslice.array_loops import sort_by_value
 from denslice.compiling import kept_in
 sort_by_value(np.array([0, 2]), np.zeros(2, np.uint16), np.ones(2, np.uint8))
 print(sort_by_value.stats.cache_hits.total(), config.CACHE_DIR == {given!r}, kept_in())
@@ -24,13 +24,13 @@ print(sort_by_value.stats.cache_hits.total(), config.CACHE_DIR == {given!r}, kep
 COMPILED = """
 import logging, sys
 import numpy as np
-from denslice.cli import main
+from denslice.__main__ import main
 sys.argv = ["denslice", "info", "my.idx"]
 try:
     main()
 except SystemExit:
     pass
-from denslice.loops import sort_by_value
+from denslice.array_loops import sort_by_value
 sort_by_value(np.array([0, 2]), np.zeros(2, np.uint16), np.ones(2, np.uint8))
 sort_by_value(np.array([0, 2]), np.zeros(2, np.uint16), np.ones(2, np.uint8))
 """
@@ -52,7 +52,7 @@ def test_compiled_code_is_kept_until_a_file_changes_that_it_may_be_made_from(pac
     for touched in package.rglob("*.py"):
         os.utime(touched)  # a new time is no new content
     assert _loaded(tmp_path)[0] == "1"
-    with (package / "index.py").open("a") as file:
+    with (package / "index/index.py").open("a") as file:
         file.write("# no compiled code is made from this file\n")
     assert _loaded(tmp_path)[0] == "1"
     with (package / "search" / "parts.py").open("a") as file:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from denslice.corpus import read_docs, read_queries
+from denslice.corpus.documents import read_docs, read_queries
 from denslice.errors import InputError, MissingExtraError
 from denslice.records import Doc, Query
 

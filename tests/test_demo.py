@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from denslice.cli import app
-from denslice.demo import QUESTIONS, stdlib_docs
+from denslice.__main__ import app
+from denslice.corpus.demo_docs import QUESTIONS, stdlib_docs
 from denslice.errors import InputError
-from denslice.index import Index
+from denslice.index.index import Index
 from denslice.records import Doc
 
 ANSWERS = ("textwrap.", "datetime.date.fromisoformat", "difflib.Differ")

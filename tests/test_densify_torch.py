@@ -7,7 +7,7 @@ import scipy.sparse as sp
 torch = pytest.importorskip("torch", reason="densify in torch needs torch")
 
 from denslice import InputError, Slicing, densify  # noqa: E402
-from denslice.encoders.densify_torch import densify_torch  # noqa: E402
+from denslice.encoders.torch.densify_torch import densify_torch  # noqa: E402
 
 rng = np.random.default_rng(7)
 WEIGHTS = np.where(rng.random((20, 601)) < 0.2, rng.integers(0, 4, (20, 601)), 0).astype(np.float32)  # many ties

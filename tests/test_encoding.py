@@ -16,17 +16,17 @@ from typer.testing import CliRunner, Result
 
 import tiny
 from denslice import Index
-from denslice.cli import app
-from denslice.corpus import read_docs, read_queries
-from denslice.encoders.model import BiEncoder
+from denslice.__main__ import app
+from denslice.corpus.documents import read_docs, read_queries
+from denslice.encoders.analysis import Analyzer
 from denslice.encoders.model_config import ModelConfig
-from denslice.encoders.models import fingerprint
-from denslice.encoders.text import Analyzer
-from denslice.encoders.transformer import TransformerEncoder
+from denslice.encoders.torch.bi_encoder import BiEncoder
+from denslice.encoders.torch.loader import fingerprint
+from denslice.encoders.torch.transformer_encoder import TransformerEncoder
 from denslice.errors import InputError
-from denslice.reproduce import encoding, parts
+from denslice.reproduce import encoded_rows, encoding
 from denslice.reproduce.collection import read_collection
-from denslice.reproduce.encoding import Encodings, Model, encode, missing_docs, parsed_models
+from denslice.reproduce.encoding import Encodings, NamedModel, encode, missing_docs, parsed_models
 from denslice.vectors import Encoded
 
 
@@ -50,7 +50,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def docs_of(made: Encodings) -> Encoded:
-    return parts.read_all(made.docs_folder, made.facts.vocab)
+    return encoded_rows.read_all(made.docs_folder, made.facts.vocab)
 
 
 # --- parts
@@ -64,8 +64,8 @@ def rows(count: int, width: int = 7) -> Encoded:
 
 def test_rows_come_back_as_they_were_but_for_float16(tmp_path: Path) -> None:
     written = rows(10)
-    parts.write_rows(tmp_path, 0, written, np.float16)
-    read = parts.read_all(tmp_path, 7)
+    encoded_rows.write_rows(tmp_path, 0, written, np.float16)
+    read = encoded_rows.read_all(tmp_path, 7)
     assert [path.name for path in tmp_path.iterdir()] == ["00000000-00000010.npz"]
     assert read.dense is not None
     assert written.dense is not None
@@ -74,41 +74,41 @@ def test_rows_come_back_as_they_were_but_for_float16(tmp_path: Path) -> None:
 
 
 def test_rows_are_cut_where_a_file_would_grow_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "PART_BYTES", 60)
+    monkeypatch.setattr(encoded_rows, "PART_BYTES", 60)
     written = rows(10)
-    parts.write_rows(tmp_path, 0, written, np.float32)
+    encoded_rows.write_rows(tmp_path, 0, written, np.float32)
     assert 3 < len(list(tmp_path.iterdir())) < 10
-    assert parts.gaps(tmp_path, 10) == []
-    np.testing.assert_array_equal(parts.read_all(tmp_path, 7).lexical.todense(), written.lexical.todense())
+    assert encoded_rows.gaps(tmp_path, 10) == []
+    np.testing.assert_array_equal(encoded_rows.read_all(tmp_path, 7).lexical.todense(), written.lexical.todense())
 
 
 def test_gaps_are_the_rows_no_file_holds(tmp_path: Path) -> None:
-    parts.write_rows(tmp_path, 2, rows(3), np.float16)
-    parts.write_rows(tmp_path, 7, rows(1), np.float16)
-    assert parts.gaps(tmp_path, 10) == [(0, 2), (5, 7), (8, 10)]
+    encoded_rows.write_rows(tmp_path, 2, rows(3), np.float16)
+    encoded_rows.write_rows(tmp_path, 7, rows(1), np.float16)
+    assert encoded_rows.gaps(tmp_path, 10) == [(0, 2), (5, 7), (8, 10)]
 
 
 def test_a_vocabulary_too_large_for_two_bytes_keeps_its_token_ids(tmp_path: Path) -> None:
     weights = sp.csr_array(([1.0], ([0], [80_000])), shape=(1, 80_001), dtype=np.float32)
-    parts.write_rows(tmp_path, 0, Encoded(weights), np.float16)
-    assert parts.read_all(tmp_path, 80_001).lexical.indices.tolist() == [80_000]
+    encoded_rows.write_rows(tmp_path, 0, Encoded(weights), np.float16)
+    assert encoded_rows.read_all(tmp_path, 80_001).lexical.indices.tolist() == [80_000]
 
 
 def test_weights_that_float16_cannot_hold_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="above 65,504"):
-        parts.write_rows(tmp_path, 0, Encoded(sp.csr_array(np.array([[70_000.0]], np.float32))), np.float16)
+        encoded_rows.write_rows(tmp_path, 0, Encoded(sp.csr_array(np.array([[70_000.0]], np.float32))), np.float16)
 
 
 def test_a_damaged_part_is_named_and_its_gap_filled(data: Path, tmp_path: Path) -> None:
     collection = read_collection(str(data), "dev")
-    made = encode(collection, Model("bm25", "bm25"), tmp_path / "work")
+    made = encode(collection, NamedModel("bm25", "bm25"), tmp_path / "work")
     whole = docs_of(made).lexical.todense()
     part = next(made.docs_folder.glob("*.npz"))
     part.write_bytes(part.read_bytes()[:-30])
     with pytest.raises(InputError, match=r"00000000-00000006\.npz: damaged .*; remove it and encode again"):
         docs_of(made)
     part.unlink()
-    again = encode(collection, Model("bm25", "bm25"), tmp_path / "work")
+    again = encode(collection, NamedModel("bm25", "bm25"), tmp_path / "work")
     np.testing.assert_array_equal(docs_of(again).lexical.todense(), whole)
 
 
@@ -160,10 +160,10 @@ def test_a_named_dataset_gives_documents_queries_and_judgements(monkeypatch: pyt
 
 def test_models_are_told_by_name_and_place() -> None:
     assert parsed_models(["bm25", "a=x/y,b=org/name", "runs/splade"]) == [
-        Model("bm25", "bm25"),
-        Model("a", "x/y"),
-        Model("b", "org/name"),
-        Model("splade", "runs/splade"),
+        NamedModel("bm25", "bm25"),
+        NamedModel("a", "x/y"),
+        NamedModel("b", "org/name"),
+        NamedModel("splade", "runs/splade"),
     ]
 
 
@@ -177,7 +177,7 @@ def test_models_told_badly_are_refused(given: str, problem: str) -> None:
 
 
 def test_bm25_weighs_as_an_index_with_the_collections_average_length_does(data: Path, tmp_path: Path) -> None:
-    made = encode(read_collection(str(data), "dev"), Model("bm25", "bm25"), tmp_path / "work")
+    made = encode(read_collection(str(data), "dev"), NamedModel("bm25", "bm25"), tmp_path / "work")
     scores = (made.queries().lexical @ docs_of(made).lexical.T).todense()  # (queries, docs)
     docs = list(read_docs([data]))
     options = {"average_length": sum(len(Analyzer().words(doc.contents)) for doc in docs) / len(docs)}
@@ -191,7 +191,7 @@ def test_bm25_weighs_as_an_index_with_the_collections_average_length_does(data: 
 
 
 def test_a_model_encodes_what_its_encoder_encodes(data: Path, tmp_path: Path, joint: Path) -> None:
-    made = encode(read_collection(str(data), "dev"), Model("joint", str(joint)), tmp_path / "work")
+    made = encode(read_collection(str(data), "dev"), NamedModel("joint", str(joint)), tmp_path / "work")
     encoder = TransformerEncoder.load(joint)
     docs, queries = encoder.encode_docs(list(tiny.DOCS.values())), encoder.encode_queries(list(tiny.QUERIES.values()))
     for read, expected, close in ((docs_of(made), docs, 1e-2), (made.queries(), queries, 1e-5)):
@@ -208,7 +208,7 @@ def test_a_model_encodes_what_its_encoder_encodes(data: Path, tmp_path: Path, jo
 def test_encoding_that_was_interrupted_goes_on_where_it_was(
     data: Path, tmp_path: Path, joint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    collection, model = read_collection(str(data), "dev"), Model("joint", str(joint))
+    collection, model = read_collection(str(data), "dev"), NamedModel("joint", str(joint))
     monkeypatch.setattr(encoding, "AT_ONCE", 2)
     done: list[int] = []
 
@@ -230,36 +230,36 @@ def test_encoding_that_was_interrupted_goes_on_where_it_was(
 
 def test_a_work_folder_that_travelled_needs_no_model(data: Path, tmp_path: Path, joint: Path) -> None:
     collection = read_collection(str(data), "dev")
-    made = encode(collection, Model("joint", str(joint)), tmp_path / "work")
+    made = encode(collection, NamedModel("joint", str(joint)), tmp_path / "work")
     (tmp_path / "work").rename(tmp_path / "elsewhere")
-    moved = encode(collection, Model("joint", "not-here"), tmp_path / "elsewhere")
+    moved = encode(collection, NamedModel("joint", "not-here"), tmp_path / "elsewhere")
     assert moved.facts == made.facts
     assert moved.queries().lexical.nnz
 
 
 def test_a_work_folder_that_lacks_a_part_asks_for_the_model(data: Path, tmp_path: Path, joint: Path) -> None:
     collection = read_collection(str(data), "dev")
-    made = encode(collection, Model("joint", str(joint)), tmp_path / "work")
+    made = encode(collection, NamedModel("joint", str(joint)), tmp_path / "work")
     next(made.docs_folder.glob("*.npz")).unlink()
     with pytest.raises(InputError, match=r"no model folder \./not-here"):
-        encode(collection, Model("joint", "./not-here"), tmp_path / "work")
+        encode(collection, NamedModel("joint", "./not-here"), tmp_path / "work")
 
 
 def test_vectors_of_another_model_are_never_taken(data: Path, tmp_path: Path, joint: Path) -> None:
     collection = read_collection(str(data), "dev")
-    encode(collection, Model("joint", str(joint)), tmp_path / "work")
+    encode(collection, NamedModel("joint", str(joint)), tmp_path / "work")
     other = shutil.copytree(joint, tmp_path / "other")
     config = json.loads((other / "denslice.json").read_text())
     (other / "denslice.json").write_text(json.dumps(config | {"lam": 3.0}))
     assert fingerprint(other) != fingerprint(joint)
     with pytest.raises(InputError, match=r"was encoded by another model than .*other; remove it, or call the model"):
-        encode(collection, Model("joint", str(other)), tmp_path / "work")
+        encode(collection, NamedModel("joint", str(other)), tmp_path / "work")
 
 
 def test_another_collection_is_kept_beside_the_first(data: Path, tmp_path: Path) -> None:
-    first = encode(read_collection(str(data), "dev"), Model("bm25", "bm25"), tmp_path / "work")
+    first = encode(read_collection(str(data), "dev"), NamedModel("bm25", "bm25"), tmp_path / "work")
     (data / "corpus.jsonl").write_text('{"_id": "d1", "text": "one cat"}\n')
-    second = encode(read_collection(str(data), "dev"), Model("bm25", "bm25"), tmp_path / "work")
+    second = encode(read_collection(str(data), "dev"), NamedModel("bm25", "bm25"), tmp_path / "work")
     assert (docs_of(first).lexical.shape[0], docs_of(second).lexical.shape[0]) == (6, 1)
 
 

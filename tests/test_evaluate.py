@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from scipy import stats
 from typer.testing import CliRunner, Result
 
-from denslice.cli import app
-from denslice.comparison import holm, p_values, paired_p
+from denslice.__main__ import app
+from denslice.corpus.runs import read_qrels, read_run, write_run
 from denslice.errors import InputError, MissingExtraError
-from denslice.evaluate import Evaluation, Run, as_run, evaluate, without_self
+from denslice.evaluate.comparison import holm, p_values, paired_p
+from denslice.evaluate.evaluation import Evaluation, Run, as_run, evaluate, without_self
 from denslice.records import Ranking
-from denslice.runs import read_qrels, read_run, write_run
 
 MEASURES = ("nDCG@10", "RR@10", "R@1000", "AP", "AP@5", "P@3", "RR", "nDCG", "R@2")
 QRELS = "q1 0 d1 2\nq1 0 d2 1\nq1 0 d3 0\nq2 0 d4 1\nq3 0 d5 1\n"

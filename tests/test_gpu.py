@@ -17,20 +17,20 @@ import scipy.sparse as sp
 from typer.testing import CliRunner
 
 from denslice import Index, InputError, MissingExtraError, NotShownError, Query, Ranking, open_index
-from denslice.bench.loaded import HEAVIEST
-from denslice.bench.synthetic import Collection
-from denslice.cli import app
+from denslice.__main__ import app
+from denslice.bench.gpu_collection import HEAVIEST
+from denslice.bench.synthetic import SyntheticCollection
 from denslice.errors import GpuMemoryError, IndexFormatError
-from denslice.search.cpu import WIDE
-from denslice.search.gpu import layout, memory
+from denslice.index.reader import Reader
+from denslice.search.cpu.postings import WIDE
+from denslice.search.gpu import layout, upload
 from denslice.search.gpu.card import RECORD
 from denslice.search.gpu.device import Device, cuda_devices, device_numbers
-from denslice.search.gpu.search import Cards
-from denslice.search.retrieve import Settings
+from denslice.search.gpu.searcher import Cards
+from denslice.search.two_stage import Settings
 from denslice.store.manifest import Manifest
 from denslice.store.snapshot import Snapshot
 from denslice.vectors import Encoded
-from denslice.view import View
 from numpy_card import NumpyDevice, arranged
 
 VOCAB, DIMENSIONS = 50, 12
@@ -52,8 +52,8 @@ def device(request: pytest.FixtureRequest) -> Callable[[], Device]:
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of 64 documents in sections of 16, segments of 300: some hundred documents make many tiles."""
     monkeypatch.setattr("os.fsync", lambda handle: None)
-    monkeypatch.setattr("denslice.index.Manifest", partial(Manifest, block=64))
-    monkeypatch.setattr("denslice.build.BATCH", 100)
+    monkeypatch.setattr("denslice.index.index.Manifest", partial(Manifest, block=64))
+    monkeypatch.setattr("denslice.index.writer.BATCH", 100)
     monkeypatch.setattr("denslice.store.tiers.SEGMENT_DOCS", 300)
     small = {"TILE_ROWS": 16, "SHORT": 0, "UNITS": 16, "FEW": 100, "NEAR": 256}
     for name, value in small.items():
@@ -78,7 +78,7 @@ def made(folder: Path, weights: Rows, dense: Rows | None = None, slices: int = 4
 
 
 def on_card(index: Index, *devices: Device, leave_out: tuple[str, ...] = ()) -> Index:
-    return Index(View(Snapshot(index.path), Cards(devices, leave_out)))
+    return Index(Reader(Snapshot(index.path), Cards(devices, leave_out)))
 
 
 def pairs(ranking: Ranking) -> list[tuple[str, float, tuple[float, float]]]:
@@ -137,7 +137,7 @@ def test_a_card_leaves_documents_without_any_vector_out_as_the_cpu_does(
 
 def test_stage_one_alone_is_the_cpu_s(tmp_path: Path, device: Callable[[], Device]) -> None:
     index = made(tmp_path, exact(1, (400, VOCAB)))
-    views = [View(Snapshot(index.path)), View(Snapshot(index.path), Cards([device()], ()))]
+    views = [Reader(Snapshot(index.path)), Reader(Snapshot(index.path), Cards([device()], ()))]
     query = Encoded(sp.csr_array(exact(5, (1, VOCAB), 0.6)))
     for theta in (0.0, 2.5):
         found = [view.rank_encoded(["q"], query, Settings(50, theta=theta, rerank=False))[0] for view in views]
@@ -176,7 +176,7 @@ def test_a_query_of_a_batch_with_too_many_candidates_is_searched_again_alone(
 def test_a_gate_that_every_second_document_has_is_searched_like_any_other(
     tmp_path: Path, device: Callable[[], Device], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("denslice.index.Manifest", Manifest)
+    monkeypatch.setattr("denslice.index.index.Manifest", Manifest)
     monkeypatch.setattr("denslice.store.tiers.SEGMENT_DOCS", 1 << 18)
     monkeypatch.setattr(layout, "TILE_ROWS", 8192)
     weights = exact(1, (9000, 4), 0.02)
@@ -284,7 +284,7 @@ def test_a_card_arranges_postings_as_the_definition_does(tmp_path: Path) -> None
         for device in (NumpyDevice(), real_card()):
             with device.using():
                 launch = device.compile(256, 1, 0)
-            taken = memory.take_in(device, launch, segment, (), 16)
+            taken = upload.take_in(device, launch, segment, (), 16)
             with device.using():
                 held.append([device.get(array) for array in taken.arrays[:7]])
         for ours, theirs in zip(*held, strict=True):
@@ -553,7 +553,7 @@ def test_the_command_line_searches_on_a_card(
     index = Index.create(tmp_path / "my.idx", "bm25")
     index.add({"id": f"d{n}", "text": "fox " * (n % 5) + "and hare"} for n in range(100))
     (tmp_path / "queries.tsv").write_text("q1\tfox hare\nq2\thare\n")
-    monkeypatch.setattr("denslice.search.gpu.search.cuda_devices", lambda name: [NumpyDevice()])
+    monkeypatch.setattr("denslice.search.gpu.searcher.cuda_devices", lambda name: [NumpyDevice()])
     told = []
     for name, options in (
         ("cpu", []),
@@ -585,7 +585,7 @@ def test_without_cupy_the_command_line_says_so_in_one_line(
 
 def test_the_benchmark_s_documents_can_be_told_again() -> None:
     for zipf in (False, True):
-        collection = Collection(1000, 768, zipf)
+        collection = SyntheticCollection(1000, 768, zipf)
         keys, weights = collection.drawn(np.arange(300))
         assert (keys // 39 == np.arange(768)).all()
         assert 0.09 < weights.min() < weights.max() <= HEAVIEST

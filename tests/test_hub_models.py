@@ -14,9 +14,9 @@ import pytest
 pytest.importorskip("torch", reason="needs the extra [torch]")
 pytest.importorskip("transformers", reason="needs the extra [torch]")
 
-from denslice.encoders.model import BiEncoder
 from denslice.encoders.model_config import ModelConfig
-from denslice.encoders.models import fingerprint
+from denslice.encoders.torch.bi_encoder import BiEncoder
+from denslice.encoders.torch.loader import fingerprint
 from small_models import make_folder
 
 FIRST, SECOND = "1" * 40, "2" * 40

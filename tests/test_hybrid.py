@@ -16,7 +16,7 @@ from hypothesis.extra import numpy as hnp
 from denslice import DensliceWarning, Index, InputError, Slicing, densify
 from denslice.gip import gip_full
 from denslice.records import Ranking
-from denslice.search import retrieve
+from denslice.search import two_stage
 
 VOCAB, DIMENSIONS = 12, 3
 Rows = npt.NDArray[np.float32]
@@ -30,7 +30,7 @@ def _small_indexes(request: pytest.FixtureRequest) -> Iterator[None]:
     """Small indexes searched as they are shipped to be, and as larger ones are."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "compiled loops":
-            patch.setattr(retrieve, "SMALL", 0)
+            patch.setattr(two_stage, "SMALL", 0)
         yield
 
 

@@ -32,8 +32,8 @@ Pairs = list[tuple[str, float]]
 def _small_segments() -> Iterator[None]:
     """Segments of 4 documents and blocks of 64, so that a few documents make a merge; nothing is forced to disk."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("denslice.index.Manifest", partial(Manifest, block=64))
-        patch.setattr("denslice.build.BATCH", 2)
+        patch.setattr("denslice.index.index.Manifest", partial(Manifest, block=64))
+        patch.setattr("denslice.index.writer.BATCH", 2)
         patch.setattr("denslice.store.tiers.SEGMENT_DOCS", 4)
         patch.setattr("os.fsync", lambda handle: None)
         yield
@@ -347,7 +347,7 @@ def test_a_merge_keeps_every_id_and_score_to_the_last_bit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slicing: str, query: str
 ) -> None:
     monkeypatch.setattr("denslice.store.tiers.SEGMENT_DOCS", 200)  # four blocks
-    monkeypatch.setattr("denslice.build.BATCH", 50)
+    monkeypatch.setattr("denslice.index.writer.BATCH", 50)
     rng = np.random.default_rng(5)
     words = [f"w{n}" for n in range(60)]
     index = made(tmp_path / "many", slicing, slices=6, query=query)
@@ -401,18 +401,18 @@ def interrupted(calls: int, real: Callable[..., Any]) -> Callable[..., Any]:
     [
         ("denslice.store.segment.Segment.live_batches", 1),
         ("denslice.store.segment.Segment.live_batches", 2),
-        ("denslice.store.documents.DocumentsWriter.add", 2),
-        ("denslice.store.documents.DocumentsWriter.finish", 1),
+        ("denslice.store.docs_sqlite.DocumentsWriter.add", 2),
+        ("denslice.store.docs_sqlite.DocumentsWriter.finish", 1),
         ("denslice.store.segment_writer.SegmentWriter.add", 3),
         ("denslice.store.segment_writer.SegmentWriter.finish", 1),
         ("denslice.store.segment_writer.SegmentWriter.finish", 2),
         ("denslice.store.segment_writer.write_container", 1),
         ("denslice.store.segment_writer.write_container", 2),
         ("denslice.store.segment_writer.sync_folder", 2),
-        ("denslice.build.Build.finish", 1),
-        ("denslice.build.Path.rename", 1),
-        ("denslice.build.Path.rename", 2),
-        ("denslice.build.sync_folder", 1),
+        ("denslice.index.writer.Writer.finish", 1),
+        ("denslice.index.writer.Path.rename", 1),
+        ("denslice.index.writer.Path.rename", 2),
+        ("denslice.index.writer.sync_folder", 1),
         ("denslice.store.manifest.write", 1),
         ("denslice.store.manifest.replace_file", 1),
         ("denslice.store.files.Path.replace", 1),

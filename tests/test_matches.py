@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from denslice.encoders.text import Analyzer
-from denslice.matches import LOOKED_AT, NEAR, excerpt, matches
-from denslice.printing import snippet
+from denslice.cli.output import snippet
+from denslice.encoders.analysis import Analyzer
+from denslice.search.matches import LOOKED_AT, NEAR, excerpt, matches
 
 words = Analyzer().words
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from denslice import Index, InputError, open_index
 from denslice.encoders import load, mini
+from denslice.encoders.analysis import Analyzer
 from denslice.encoders.bm25 import Bm25, Bm25Config
-from denslice.encoders.mini import Mini, Model
-from denslice.encoders.text import Analyzer
+from denslice.encoders.mini import Mini, OnnxModel
 from denslice.encoders.word_pieces import Standing, occurrences, pooled, standing
 from denslice.store.vocabulary import Growth, Vocabulary
 from denslice.vectors import lexical_csr
@@ -215,8 +215,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small model whose head is as if it had learned."""
     torch = pytest.importorskip("torch", reason="needs the extra [torch]")
     pytest.importorskip("onnx", reason="needs the extra [export]")
-    from denslice.encoders.model import BiEncoder
     from denslice.encoders.model_config import ModelConfig
+    from denslice.encoders.torch.bi_encoder import BiEncoder
     from small_models import make_folder
 
     folder = tmp_path_factory.mktemp("words")
@@ -229,12 +229,12 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def exported(folder: Path, name: str, texts: list[str] | None = None) -> Mini:
-    from denslice.encoders.onnx_export import export_onnx
+    from denslice.encoders.onnx.export import export_onnx
 
     to = folder / f"{name}-onnx{len(texts or [])}"
     if not to.exists():
         export_onnx(folder / name, to, texts)
-    return Mini(Model(to), WORDS_OF_A_MODEL, Growth(Vocabulary()))
+    return Mini(OnnxModel(to), WORDS_OF_A_MODEL, Growth(Vocabulary()))
 
 
 def test_an_untrained_model_is_exactly_bm25_and_its_backbones_vector(trained: Path) -> None:
@@ -249,7 +249,7 @@ def test_an_untrained_model_is_exactly_bm25_and_its_backbones_vector(trained: Pa
 @pytest.mark.parametrize("side", ["docs", "queries"])
 def test_the_exported_model_gives_what_the_trained_one_gives(trained: Path, side: str) -> None:
     torch = pytest.importorskip("torch")
-    from denslice.encoders.model import BiEncoder
+    from denslice.encoders.torch.bi_encoder import BiEncoder
     from denslice.train.tokens import padded_texts
     from denslice.train.word_reader import WordReader
     from small_models import TEXTS
@@ -285,7 +285,7 @@ def test_int8_stays_close_to_float(trained: Path) -> None:
 
 
 def test_an_exported_folder_is_an_encoder_and_another_in_its_place_is_refused(trained: Path, tmp_path: Path) -> None:
-    from denslice.encoders.onnx_export import export_onnx
+    from denslice.encoders.onnx.export import export_onnx
 
     export_onnx(trained / "model", tmp_path / "onnx")
     index = Index.create(tmp_path / "my.idx", str(tmp_path / "onnx"), slices=16)
@@ -299,7 +299,7 @@ def test_an_exported_folder_is_an_encoder_and_another_in_its_place_is_refused(tr
 
 
 def test_what_cannot_be_exported_is_told(trained: Path, tmp_path: Path) -> None:
-    from denslice.encoders.onnx_export import export_onnx
+    from denslice.encoders.onnx.export import export_onnx
     from small_models import make_folder
 
     with pytest.raises(InputError, match="does not say what its heads are"):
@@ -325,7 +325,7 @@ def test_a_word_model_is_no_encoder_before_it_is_exported(trained: Path, tmp_pat
 def test_a_folder_that_is_damaged_is_told_and_leaves_no_document(
     trained: Path, tmp_path: Path, name: str, text: str
 ) -> None:
-    from denslice.encoders.onnx_export import export_onnx
+    from denslice.encoders.onnx.export import export_onnx
 
     export_onnx(trained / "model", tmp_path / "onnx")
     (tmp_path / "onnx" / name).write_text(text)
@@ -335,7 +335,7 @@ def test_a_folder_that_is_damaged_is_told_and_leaves_no_document(
 
 
 def test_a_folder_without_its_tokenizer_is_told(trained: Path, tmp_path: Path) -> None:
-    from denslice.encoders.onnx_export import export_onnx
+    from denslice.encoders.onnx.export import export_onnx
 
     export_onnx(trained / "model", tmp_path / "onnx")
     (tmp_path / "onnx" / "tokenizer.json").unlink()

@@ -17,8 +17,8 @@ pytest.importorskip("transformers", reason="transformer models need transformers
 from safetensors.torch import load_file, save_file  # noqa: E402
 
 from denslice import InputError  # noqa: E402
-from denslice.encoders import model as model_module  # noqa: E402
-from denslice.encoders.model import BiEncoder, ModelConfig, load_tokenizer  # noqa: E402
+from denslice.encoders.torch import bi_encoder as model_module  # noqa: E402
+from denslice.encoders.torch.bi_encoder import BiEncoder, ModelConfig, load_tokenizer  # noqa: E402
 from small_models import WIDTH, WORDS, make_folder, make_model, make_tokenizer  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -370,7 +370,7 @@ def run_python(code: str, **variables: str) -> str:
 
 @pytest.mark.parametrize("variable", ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"])
 def test_a_hub_name_offline_says_so(variable: str, tmp_path: Path) -> None:
-    code = "from denslice.encoders.model import BiEncoder; BiEncoder.load('someone/some-model')"
+    code = "from denslice.encoders.torch.bi_encoder import BiEncoder; BiEncoder.load('someone/some-model')"
     said = run_python(code, **{variable: "1", "HF_HOME": str(tmp_path)})
     assert "InputError: no model folder someone/some-model" in said
     assert f"{variable}" in said
@@ -384,14 +384,14 @@ def test_a_hub_name_offline_is_read_from_the_cache(folder: Path, tmp_path: Path)
     refs.mkdir()
     (refs / "main").write_text("abc")
     code = (
-        "from denslice.encoders.model import BiEncoder, ModelConfig;"
+        "from denslice.encoders.torch.bi_encoder import BiEncoder, ModelConfig;"
         "print(BiEncoder.load('someone/some-model', ModelConfig(dense='cls')).width)"
     )
     assert run_python(code, HF_HUB_OFFLINE="1", HF_HOME=str(tmp_path / "home")).strip() == str(WIDTH)
 
 
 def test_without_torch_the_extra_is_named() -> None:
-    code = "import sys; sys.modules['torch'] = None\nimport denslice.encoders.transformer"
+    code = "import sys; sys.modules['torch'] = None\nimport denslice.encoders.torch.transformer_encoder"
     assert "MissingExtraError: transformer models needs an optional part: pip install 'denslice[torch]'" in run_python(
         code
     )

@@ -10,9 +10,9 @@ torch = pytest.importorskip("torch", reason="needs the extra [torch]")
 pytest.importorskip("transformers", reason="needs the extra [torch]")
 
 from denslice import Index, InputError, open_index  # noqa: E402
-from denslice.encoders import models  # noqa: E402
-from denslice.encoders.model import BiEncoder  # noqa: E402
 from denslice.encoders.model_config import ModelConfig  # noqa: E402
+from denslice.encoders.torch import loader  # noqa: E402
+from denslice.encoders.torch.bi_encoder import BiEncoder  # noqa: E402
 from small_models import WIDTH, WORDS, make_folder  # noqa: E402
 
 DOCS = [{"id": "1", "text": "the cat sat"}, {"id": "2", "text": "the dog ran"}, {"id": "3", "text": "a cat ran"}]
@@ -20,8 +20,8 @@ DOCS = [{"id": "1", "text": "the cat sat"}, {"id": "2", "text": "the dog ran"}, 
 
 @pytest.fixture
 def joint(tmp_path: Path) -> Path:
-    models._loaded.cache_clear()
-    models.fingerprint.cache_clear()
+    loader._loaded.cache_clear()
+    loader.fingerprint.cache_clear()
     config = ModelConfig(lexical="splade", dense="cls", lam=2.0, max_length=32, query_length=16)
     BiEncoder.load(make_folder(tmp_path / "backbone"), config).save(tmp_path / "model")
     return tmp_path / "model"
@@ -54,8 +54,8 @@ def test_a_query_without_tokens_finds_nothing_and_a_document_without_is_never_fo
 
 def test_another_model_in_its_place_is_refused(tmp_path: Path, joint: Path) -> None:
     Index.create(tmp_path / "my.idx", str(joint), slices=16).add(DOCS)
-    models._loaded.cache_clear()
-    models.fingerprint.cache_clear()
+    loader._loaded.cache_clear()
+    loader.fingerprint.cache_clear()
     (joint / "denslice.json").write_text((joint / "denslice.json").read_text() + " ")
     with pytest.raises(InputError, match="is not the model this index was made with"):
         open_index(tmp_path / "my.idx").search("the cat")

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from typer.testing import CliRunner
 
 from denslice import Index, InputError, open_index
-from denslice.cli import app
+from denslice.__main__ import app
 
 
 @pytest.fixture

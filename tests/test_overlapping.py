@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from denslice import Index, InputError, open_index
-from denslice.build import Build, Overtaken
+from denslice.index.writer import Overtaken, Writer
 from denslice.store import lock, tiers
 from denslice.store.manifest import Manifest
 from denslice.store.snapshot import Snapshot
@@ -23,15 +23,15 @@ PLAIN = {"language": "none", "stop_words": [], "average_length": 10.0}
 WORDS = ("ant", "bee", "cat", "dog", "elk", "fox", "gnu", "hen")
 QUESTIONS = (*WORDS, "ant bee cat dog elk fox gnu hen", "dog dog elk")
 Pairs = list[tuple[str, float]]
-Work = Callable[[Build], int]
+Work = Callable[[Writer], int]
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _small_segments() -> Iterator[None]:
     """Segments of 4 documents, so that a few make several; nothing is forced to disk."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("denslice.index.Manifest", partial(Manifest, block=64))
-        patch.setattr("denslice.build.BATCH", 2)
+        patch.setattr("denslice.index.index.Manifest", partial(Manifest, block=64))
+        patch.setattr("denslice.index.writer.BATCH", 2)
         patch.setattr("denslice.store.tiers.SEGMENT_DOCS", 4)
         patch.setattr("os.fsync", lambda handle: None)
         yield
@@ -55,14 +55,14 @@ def deleting(*ids: str) -> Work:
     return lambda build: build.delete(ids)
 
 
-def merging(build: Build) -> int:
+def merging(build: Writer) -> int:
     return build.merge(tiers.worn(build.base.manifest.segments))
 
 
 def overlapped(index: Index, work: Work, meanwhile: Callable[[Index], object]) -> int:
     """Do the work on the last commit, have another Index change the folder meanwhile, then commit the work."""
 
-    def both(build: Build) -> int:
+    def both(build: Writer) -> int:
         done = work(build)
         meanwhile(open_index(index.path))
         return done

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from denslice import Explanation, Index
+from denslice.encoders.analysis import Analyzer
 from denslice.encoders.bm25 import _bucket, _hash
-from denslice.encoders.text import Analyzer
 from denslice.records import Term
 
 ASKED = "heat transfer"

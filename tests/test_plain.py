@@ -17,16 +17,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from denslice import Index, kernels
-from denslice.search import retrieve
-from denslice.search.parts import Parts
-from denslice.search.retrieve import Found, QueryVectors, Settings
+from denslice import Index, array_ops
+from denslice.search import two_stage
+from denslice.search.cpu.addresses import Parts
+from denslice.search.two_stage import Found, QueryVectors, Settings
 from denslice.store.snapshot import Snapshot
 
 VOCAB, DIMENSIONS = 12, 3
 FIRST_USE = """
 import sys
-from denslice.cli import main
+from denslice.__main__ import main
 for arguments in (["index", "docs.jsonl", "--to", "b.idx", "--encoder", "bm25"], ["search", "b.idx", "fox"]):
     sys.argv = ["denslice", *arguments]
     try:
@@ -39,14 +39,14 @@ OUTGROWN = """
 import sys
 import numpy as np
 from denslice import Index
-from denslice.search.retrieve import SMALL
+from denslice.search.two_stage import SMALL
 index = Index.create("i", "vectors", vocab=12, slices=12, slicing="stride")
 index.add_vectors(["small"], np.ones((1, 12), np.float32))
 if {searched}:
     index.search_vectors(np.ones((1, 12), np.float32))
 rows = SMALL // 12 + 1
 index.add_vectors([str(n) for n in range(rows)], np.ones((rows, 12), np.float32))
-words = sys.modules.get("denslice.search.words")
+words = sys.modules.get("denslice.search.cpu.lexical")
 print(words is not None and len(words.best_by_words.signatures) == 1)
 """
 WEIGHTS = st.floats(0, 100, width=16)
@@ -98,7 +98,7 @@ def test_numpy_finds_what_compiled_loops_find_with_the_same_bits(
         parts = in_two_segments(Path(folder), docs, dense)
         ends = np.cumsum([segment.rows for segment in parts])[:-1]
         for masks in ([np.zeros(0, np.uint8)] * len(parts), np.split(allowed, ends)):
-            assert_same(retrieve.search_plainly(parts, query, Settings(k), masks), compiled(parts, query, k, masks))
+            assert_same(two_stage.search_plainly(parts, query, Settings(k), masks), compiled(parts, query, k, masks))
 
 
 def in_two_segments(folder: Path, docs: np.ndarray, dense: np.ndarray) -> Parts:
@@ -112,8 +112,8 @@ def in_two_segments(folder: Path, docs: np.ndarray, dense: np.ndarray) -> Parts:
 
 def compiled(parts: Parts, query: QueryVectors, k: int, masks: Sequence[np.ndarray]) -> Found:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(retrieve, "SMALL", -1)
-        return retrieve.search(parts, query, Settings(k), masks)
+        patch.setattr(two_stage, "SMALL", -1)
+        return two_stage.search(parts, query, Settings(k), masks)
 
 
 def assert_same(one: Found, other: Found) -> None:
@@ -128,13 +128,13 @@ def assert_same(one: Found, other: Found) -> None:
 def test_only_exact_searches_of_few_weights_are_done_in_numpy(tmp_path: Path) -> None:
     parts = in_two_segments(tmp_path, np.ones((6, VOCAB), np.float32), np.ones((6, DIMENSIONS), np.float32))
     assert parts.weights == 6 * VOCAB
-    assert retrieve.is_plain(parts, Settings(3))
+    assert two_stage.is_plain(parts, Settings(3))
     for other in ({"theta": 0.5}, {"caution": 0.9}, {"rerank": False}, {"candidates_from": "lexical"}):
-        assert not retrieve.is_plain(parts, Settings(3, **other))
+        assert not two_stage.is_plain(parts, Settings(3, **other))
     many = Index.create(tmp_path / "many", "vectors", vocab=VOCAB, slices=VOCAB, slicing="stride")
-    rows = retrieve.SMALL // VOCAB + 1
+    rows = two_stage.SMALL // VOCAB + 1
     many.add_vectors([str(n) for n in range(rows)], np.ones((rows, VOCAB), np.float32))
-    assert not retrieve.is_plain(Parts(Snapshot(many.path).segments), Settings(3))
+    assert not two_stage.is_plain(Parts(Snapshot(many.path).segments), Settings(3))
 
 
 @settings(max_examples=100, deadline=None)
@@ -143,22 +143,22 @@ def test_only_exact_searches_of_few_weights_are_done_in_numpy(tmp_path: Path) ->
     slice_of=hnp.arrays(np.int64, VOCAB, elements=st.integers(-1, 4)),
 )
 def test_sorting_keeps_of_each_slice_what_the_compiled_loop_keeps(rows: np.ndarray, slice_of: np.ndarray) -> None:
-    from denslice import loops
+    from denslice import array_loops
 
     given = sp.csr_array(rows)
     arrays = (given.indptr, given.indices, given.data, slice_of, 5)
-    assert kernels.largest_by_sorting(*arrays).tolist() == loops.largest_per_slice(*arrays).tolist()
+    assert array_ops.largest_by_sorting(*arrays).tolist() == array_loops.largest_per_slice(*arrays).tolist()
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 255)), max_size=6), max_size=6))
 def test_sorting_orders_postings_as_the_compiled_loop_does(lists: list[list[tuple[int, int]]]) -> None:
-    from denslice import loops
+    from denslice import array_loops
 
     starts = np.cumsum([0, *map(len, lists)])
     postings = [posting for one in lists for posting in one]
     ordered = []
-    for order in (kernels.lists_by_sorting, loops.sort_by_value):
+    for order in (array_ops.lists_by_sorting, array_loops.sort_by_value):
         rows = np.array([row for row, _ in postings], np.uint16)
         values = np.array([value for _, value in postings], np.uint8)
         order(starts, rows, values)
@@ -168,15 +168,15 @@ def test_sorting_orders_postings_as_the_compiled_loop_does(lists: list[list[tupl
 
 
 def test_inputs_past_the_small_ones_go_through_the_compiled_loops() -> None:
-    size = kernels.SMALL_INPUT + 2
+    size = array_ops.SMALL_INPUT + 2
     rows, values = np.arange(size, dtype=np.uint32).astype(np.uint16), (np.arange(size) % 251).astype(np.uint8)
     same_rows, same_values = rows.copy(), values.copy()
-    kernels.sort_by_value(np.array([0, size]), rows, values)
-    kernels.lists_by_sorting(np.array([0, size]), same_rows, same_values)
+    array_ops.sort_by_value(np.array([0, size]), rows, values)
+    array_ops.lists_by_sorting(np.array([0, size]), same_rows, same_values)
     assert rows.tolist() == same_rows.tolist()
     assert values.tolist() == same_values.tolist()
     data = np.random.default_rng(0).random((size // 12, 12)).astype(np.float32)
     given = sp.csr_array(np.concatenate([data, np.ones((2, 12), np.float32)]))
     arrays = (given.indptr, given.indices, given.data, np.arange(12) // 4, 3)
-    assert len(given.data) > kernels.SMALL_INPUT
-    assert kernels.largest_per_slice(*arrays).tolist() == kernels.largest_by_sorting(*arrays).tolist()
+    assert len(given.data) > array_ops.SMALL_INPUT
+    assert array_ops.largest_per_slice(*arrays).tolist() == array_ops.largest_by_sorting(*arrays).tolist()

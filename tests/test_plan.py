@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from denslice.cluster.plan import Need, kept_weights, lines, origin, plan, rates
+from denslice.capacity.plan import Need, kept_weights, lines, origin, plan, rates
 from denslice.errors import InputError
 from denslice.store.manifest import FORMAT
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from denslice.corpus import read_vectors
+from denslice.corpus.documents import read_vectors
 from denslice.errors import InputError
 
 TWO_ROWS = sp.csr_array([[0.0, 1.5, 0.0], [2.0, 0.0, 0.5]])

@@ -12,7 +12,7 @@ import pytest
 import serving
 from denslice import Index, InputError, open_index
 from denslice.errors import DensliceError
-from denslice.serve.settings import Limits
+from denslice.serve.limits import Limits
 from many_commits import handles
 from waiting import wait_until
 

@@ -14,21 +14,21 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import tiny
-from denslice.cli import app
+from denslice.__main__ import app
 from denslice.densify import split_by_slice
-from denslice.encoders.model import BiEncoder
 from denslice.encoders.model_config import ModelConfig
+from denslice.encoders.torch.bi_encoder import BiEncoder
 from denslice.errors import MissingExtraError
-from denslice.evaluate import as_run, evaluate
+from denslice.evaluate.evaluation import as_run, evaluate
 from denslice.records import Ranking
-from denslice.reproduce import definition, measuring, paper, plot, table3
+from denslice.reproduce import definition, figure3_plot, measuring, paper_figures, table3
+from denslice.reproduce.cell_settings import IndexSetting, Setting, as_in_paper, whole, with_full_query
 from denslice.reproduce.cells import Cells, Figures
 from denslice.reproduce.collection import Collection, read_collection
 from denslice.reproduce.definition import NotTheDefinitionError
-from denslice.reproduce.encoding import Encodings, Model, encode
+from denslice.reproduce.encoded_rows import read_all
+from denslice.reproduce.encoding import Encodings, NamedModel, encode
 from denslice.reproduce.measuring import MEASURES, Measuring, build
-from denslice.reproduce.parts import read_all
-from denslice.reproduce.settings import IndexSetting, Setting, as_in_paper, whole, with_full_query
 from denslice.slicing import Slicing
 from denslice.vectors import Encoded
 
@@ -64,7 +64,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     collection = read_collection(str(folder / "tiny"), "dev")
     for name, config in HEADS.items():
         BiEncoder.load(backbone, config).save(folder / "models" / name)
-        encode(collection, Model(name, str(folder / "models" / name)), folder / "work")
+        encode(collection, NamedModel(name, str(folder / "models" / name)), folder / "work")
     (folder / "models").rename(folder / "gone")
     return folder
 
@@ -97,7 +97,7 @@ def collection(place: Path) -> Collection:
 
 
 def encodings(place: Path, collection: Collection, name: str) -> Encodings:
-    return encode(collection, Model(name, name), place / "work")
+    return encode(collection, NamedModel(name, name), place / "work")
 
 
 # --- the tables
@@ -194,8 +194,8 @@ def test_the_papers_figures_stand_beside_its_own_settings_only(place: Path) -> N
 
 
 def test_the_papers_losses_are_what_its_text_says() -> None:
-    for heads in (paper.UNICOIL, paper.SPLADE):
-        kept = [paper.TABLE1[heads, m].rr / paper.TABLE1[heads, None].rr for m in (768, 256, 128)]
+    for heads in (paper_figures.UNICOIL, paper_figures.SPLADE):
+        kept = [paper_figures.TABLE1[heads, m].rr / paper_figures.TABLE1[heads, None].rr for m in (768, 256, 128)]
         assert all(share > least for share, least in zip(kept, (0.99, 0.97, 0.96), strict=True))
 
 
@@ -346,10 +346,10 @@ def test_a_table_of_words_needs_a_model_that_weighs_them(place: Path) -> None:
 def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtraError, match=r"drawing the figure needs .*denslice\[plots\]"):
-        plot.drawn("title", [], [])
+        figure3_plot.drawn("title", [], [])
 
 
 def test_labels_that_would_cover_one_another_are_left_out() -> None:
-    points = [plot.Point(1.0, 0.5, 0.9, f"label {i}") for i in range(5)]
-    drawing = plot.drawn("title", [plot.Line("line", points)], [])["svg"].decode()
+    points = [figure3_plot.Point(1.0, 0.5, 0.9, f"label {i}") for i in range(5)]
+    drawing = figure3_plot.drawn("title", [figure3_plot.Line("line", points)], [])["svg"].decode()
     assert drawing.count(">label ") == 4  # one above and one below the point, in two panels

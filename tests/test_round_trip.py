@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from denslice import Index, InputError
-from denslice.cli import app
+from denslice.__main__ import app
 from denslice.records import DEEPEST_META, Doc, Hit
-from denslice.serve.settings import Access
+from denslice.serve.limits import Access
 from serving import KEY, Live, live
 
 AUTHORIZED = {"Authorization": f"Bearer {KEY}"}
-DENSLICE = [sys.executable, "-c", "from denslice.cli import main; main()"]
+DENSLICE = [sys.executable, "-c", "from denslice.__main__ import main; main()"]
 CONFUSING = (
     "meta", "metadata", "id", "_id", "docid", "text", "contents", "title", "vector", "score", "lexical", "dense",
     "terms", "lost", "explanation", "cut", "",

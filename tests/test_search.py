@@ -15,16 +15,16 @@ from hypothesis.extra import numpy as hnp
 
 from denslice import Index, InputError, Query, Ranking, Slices, Slicing, densify, gip
 from denslice.gip import gip_full
-from denslice.search import retrieve
+from denslice.index.reader import Reader
+from denslice.search import two_stage
+from denslice.search.cpu.addresses import Parts
 from denslice.search.gpu.device import cuda_devices
-from denslice.search.gpu.search import Cards
-from denslice.search.parts import Parts
-from denslice.search.retrieve import QueryVectors, Settings
+from denslice.search.gpu.searcher import Cards
+from denslice.search.two_stage import QueryVectors, Settings
 from denslice.slicing import KINDS
 from denslice.store.manifest import Manifest
 from denslice.store.snapshot import Snapshot
 from denslice.vectors import Encoded
-from denslice.view import View
 from numpy_card import NumpyDevice
 
 Rows = np.ndarray  # (n, vocab) weights
@@ -47,14 +47,14 @@ def route(request: pytest.FixtureRequest) -> Route:
 
 def _in_numpy(index: Index, query: Rows, k: int) -> Ranking:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(retrieve, "SMALL", EVERYTHING)
+        patch.setattr(two_stage, "SMALL", EVERYTHING)
         return index.search_vectors(query, k=k)
 
 
 def _opened(index: Index, cards: Cards) -> Index:
     """The index on cards, opened once."""
     if not hasattr(index, "on_cards"):
-        index.on_cards = Index(View(Snapshot(index.path), cards))
+        index.on_cards = Index(Reader(Snapshot(index.path), cards))
     return index.on_cards
 
 
@@ -68,11 +68,11 @@ def _tiny_blocks_and_segments() -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.fsync", lambda handle: None)
-        patch.setattr("denslice.index.Manifest", partial(Manifest, block=32))
-        patch.setattr("denslice.build.BATCH", 50)
+        patch.setattr("denslice.index.index.Manifest", partial(Manifest, block=32))
+        patch.setattr("denslice.index.writer.BATCH", 50)
         patch.setattr("denslice.store.tiers.SEGMENT_DOCS", 100)
-        patch.setattr("denslice.search.retrieve.ROOM", 64)
-        patch.setattr("denslice.search.retrieve.SMALL", 0)
+        patch.setattr("denslice.search.two_stage.ROOM", 64)
+        patch.setattr("denslice.search.two_stage.SMALL", 0)
         yield
 
 
@@ -202,8 +202,8 @@ def test_search_is_the_definition_over_many_blocks_and_segments(route: Route, ki
 def test_search_is_the_definition_in_one_segment_with_blocks_as_shipped(
     route: Route, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("denslice.index.Manifest", Manifest)
-    monkeypatch.setattr("denslice.build.BATCH", 2_048)
+    monkeypatch.setattr("denslice.index.index.Manifest", Manifest)
+    monkeypatch.setattr("denslice.index.writer.BATCH", 2_048)
     monkeypatch.setattr("denslice.store.tiers.SEGMENT_DOCS", 1 << 18)
     commits = [exact_rows(3, 3_000, vocab=60, density=0.2)]
     check_route(route, commits, exact_rows(4, 5, 60, density=0.1), "learned", 24, form)
@@ -309,7 +309,7 @@ def test_whatever_the_candidates_scores_are_exact_and_k_documents_come(tmp_path:
 @pytest.mark.parametrize("theta", [0.0, 2.0, 3.9])
 def test_stage_one_alone_ranks_by_the_strong_weights_to_the_rounding_of_postings(tmp_path: Path, theta: float) -> None:
     docs, query = exact_rows(1, 300, 40, density=0.5), exact_rows(2, 1, 40, density=0.8)
-    view = View(Snapshot(built(tmp_path, [docs], "stride", 40).path))
+    view = Reader(Snapshot(built(tmp_path, [docs], "stride", 40).path))
     how = Settings(30, theta=theta, rerank=False)
     (found,) = view.rank_encoded(["q"], Encoded(sp.csr_array(query, dtype=np.float32)), how)
     strong = np.sort(query[0])[-8:].min() if (query > theta).sum() < 8 else theta + 1 / 128
@@ -327,7 +327,7 @@ def test_stage_one_alone_ranks_by_the_strong_weights_to_the_rounding_of_postings
 
 def long_lists(monkeypatch: pytest.MonkeyPatch) -> tuple[Rows, Rows]:
     """Documents of several blocks and segments whose lists have ends worth leaving out, and a query."""
-    monkeypatch.setattr("denslice.index.Manifest", partial(Manifest, block=512))
+    monkeypatch.setattr("denslice.index.index.Manifest", partial(Manifest, block=512))
     monkeypatch.setattr("denslice.store.tiers.SEGMENT_DOCS", 4_000)
     rng = np.random.default_rng(7)
     docs = np.round(rng.exponential(1.0, (9_000, 30)) * 64).clip(1, 600) / 64 * (rng.random((9_000, 30)) < 0.4)
@@ -420,7 +420,7 @@ def test_a_weight_too_large_to_store_is_refused(tmp_path: Path) -> None:
 def test_the_best_are_those_with_the_highest_scores_and_of_equal_ones_the_first(
     scores: list[int], count: int, best: list[int]
 ) -> None:
-    assert retrieve.best_of(np.array(scores), count).tolist() == best
+    assert two_stage.best_of(np.array(scores), count).tolist() == best
 
 
 def lexical(query: Rows) -> QueryVectors:
@@ -437,7 +437,7 @@ def test_masked_documents_are_left_out_before_the_best_are_taken(tmp_path: Path,
     allowed[best_first[:150]] = 0
     ends = np.cumsum([segment.rows for segment in snapshot.segments])[:-1]
     masks = [np.ascontiguousarray(mask) for mask in np.split(allowed, ends)]
-    found = retrieve.search(Parts(snapshot.segments), lexical(query), Settings(k), masks)
+    found = two_stage.search(Parts(snapshot.segments), lexical(query), Settings(k), masks)
     expected = ranked(ids_of(docs), (docs @ query) * allowed)
     assert len(snapshot.segments) > 2
     assert list(zip(found.ids, found.scores.tolist(), strict=True)) == expected[:k]
@@ -449,21 +449,21 @@ def test_masked_documents_are_left_out_before_the_best_are_taken(tmp_path: Path,
 def test_scores_from_postings_are_never_below_the_exact_ones_nor_above_by_more_than_the_margin(
     scale: str, data: st.DataObject
 ) -> None:
-    from denslice.search import cpu
+    from denslice.search.cpu import postings
 
-    counted = getattr(cpu, scale)
+    counted = getattr(postings, scale)
     weights = st.floats(2**-10, 100, width=16)
     docs = data.draw(hnp.arrays(np.float32, (40, 4), elements=st.just(0) | weights))
     query = data.draw(hnp.arrays(np.float32, 4, elements=weights))
     with tempfile.TemporaryDirectory() as folder:
         (segment,) = Snapshot(built(Path(folder), [docs], "stride", 4).path).segments
         parts = Parts([segment])
-        found, largest = cpu.find(parts.table, np.arange(4))
+        found, largest = postings.find(parts.table, np.arange(4))
         reach = float(query.astype(np.float64) @ largest)
-        unit, margin = cpu.unit_and_margin(reach, reach, 4, counted)
-        held, bounds = cpu.scan_whole(
+        unit, margin = postings.unit_and_margin(reach, reach, 4, counted)
+        held, bounds = postings.scan_whole(
             parts.table, found, (query, unit, counted.fraction), (40, 0, 0),
-            np.zeros(512, np.int64), np.zeros(cpu.SUMS, counted.dtype),
+            np.zeros(512, np.int64), np.zeros(postings.SUMS, counted.dtype),
         )  # fmt: skip
         exact = docs.astype(np.float64) @ query
         assert sorted(held) == np.flatnonzero(exact).tolist()
@@ -502,7 +502,7 @@ def test_threads_that_search_first_at_once_share_one_table(tmp_path: Path) -> No
     "scores", [[], [3.0], [1, 2, 2, -1, 0.0, -0.0, 5, 2], np.random.default_rng(0).normal(size=3000)]
 )
 def test_falling_order_is_that_of_a_stable_sort(scores: Sequence[float]) -> None:
-    from denslice.search.rows import falling
+    from denslice.search.cpu.rescore import falling
 
     given = np.array(scores, dtype=np.float32)
     assert falling(given).tolist() == np.argsort(-given, kind="stable").tolist()
@@ -532,6 +532,6 @@ def test_leaving_out_the_ends_of_long_lists_hides_nothing(
 @settings(max_examples=30, deadline=None)
 @given(hnp.arrays(np.float16, 20, elements=st.floats(0, 65504, width=16)))
 def test_float16_bits_become_the_same_number(numbers: np.ndarray) -> None:
-    from denslice.search import memory
+    from denslice.search.cpu import intrinsics
 
-    assert [memory.half(bits) for bits in numbers.view(np.uint16)] == numbers.astype(np.float32).tolist()
+    assert [intrinsics.half(bits) for bits in numbers.view(np.uint16)] == numbers.astype(np.float32).tolist()

@@ -22,8 +22,8 @@ from sentence_transformers.sentence_transformer.modules import Pooling  # noqa: 
 from sentence_transformers.sparse_encoder.modules import SpladePooling  # noqa: E402
 
 from denslice import InputError  # noqa: E402
-from denslice.encoders.model import BiEncoder, ModelConfig  # noqa: E402
-from denslice.encoders.transformer import TransformerEncoder  # noqa: E402
+from denslice.encoders.torch.bi_encoder import BiEncoder, ModelConfig  # noqa: E402
+from denslice.encoders.torch.transformer_encoder import TransformerEncoder  # noqa: E402
 from small_models import TEXTS, WIDTH, make_folder  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")

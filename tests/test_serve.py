@@ -16,11 +16,11 @@ import pytest
 
 from denslice import Index, IndexFormatError, InputError
 from denslice.records import Ranking
-from denslice.serve.app import make_app
 from denslice.serve.background import Background
 from denslice.serve.connections import server
+from denslice.serve.http_app import make_app
+from denslice.serve.limits import Access, Limits
 from denslice.serve.metrics import Metrics
-from denslice.serve.settings import Access, Limits
 from serving import KEY, Live, live
 from waiting import wait_until
 

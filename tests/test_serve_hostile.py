@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from denslice import Index
-from denslice.serve.settings import Access, Limits
+from denslice.serve.limits import Access, Limits
 from serving import KEY, Live, live, received
 from waiting import wait_until
 

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from denslice import Index
-from denslice.serve.settings import Access
+from denslice.serve.limits import Access
 from serving import KEY, Live, live
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed; it comes with the extra dev")

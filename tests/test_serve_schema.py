@@ -13,7 +13,7 @@ from schemathesis.generation import GenerationMode
 from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
 
 from denslice import Index
-from denslice.serve.settings import Access
+from denslice.serve.limits import Access
 from serving import KEY, live
 
 EXAMPLES = 25

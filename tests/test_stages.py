@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from denslice import Index
-from denslice.stages import stage, timed
+from denslice.stage_timers import stage, timed
 
 
 def test_stages_are_told_to_the_record_that_is_open() -> None:

@@ -13,12 +13,12 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("accelerate")
 
-from denslice.encoders.model import BiEncoder, load_tokenizer
 from denslice.encoders.model_config import ModelConfig
+from denslice.encoders.torch.bi_encoder import BiEncoder, load_tokenizer
 from denslice.errors import InputError
 from denslice.train.ahead import ahead
 from denslice.train.config import read_config
-from denslice.train.data import Collection, Pairs, Reader, Source, read_teacher
+from denslice.train.data import CollectionReader, Pairs, Source, TrainCollection, read_teacher
 from denslice.train.negatives import hard_negatives, read_negatives
 from denslice.train.triples import Triples
 from tiny import DOCS, QRELS, QUERIES, make_backbone, make_folder, write_config
@@ -37,8 +37,8 @@ def tokenizer(bert: Path) -> Any:
 
 
 @pytest.fixture
-def collection(tmp_path: Path, tokenizer: Any) -> Collection:
-    return Reader(tokenizer, MODEL).collection(Source.of_folder(make_folder(tmp_path / "beir"), "train"))
+def collection(tmp_path: Path, tokenizer: Any) -> TrainCollection:
+    return CollectionReader(tokenizer, MODEL).collection(Source.of_folder(make_folder(tmp_path / "beir"), "train"))
 
 
 def texts(tokenizer: Any, rows: Any) -> list[str]:
@@ -118,7 +118,7 @@ def test_the_same_querys_other_positive_is_marked(tmp_path: Path, tokenizer: Any
 
 
 def test_a_folder_gives_each_query_its_relevant_document_and_hard_negatives(
-    collection: Collection, tokenizer: Any
+    collection: TrainCollection, tokenizer: Any
 ) -> None:
     hard = [[(row + 1) % 6] for row in range(5)]
     batch = next(Pairs(collection, hard, 1, seed=0).batches(0, 5))
@@ -130,7 +130,9 @@ def test_a_folder_gives_each_query_its_relevant_document_and_hard_negatives(
     assert texts(tokenizer, list(batch.passages)[1::2]) == [list(DOCS.values())[(row + 1) % 6] for row in rows]
 
 
-def test_a_hard_negative_that_is_another_querys_positive_stays_a_negative_of_its_own(collection: Collection) -> None:
+def test_a_hard_negative_that_is_another_querys_positive_stays_a_negative_of_its_own(
+    collection: TrainCollection,
+) -> None:
     batch = next(Pairs(collection, [[4]] * 5, 1, seed=0).batches(0, 5))
     rows = [row.tolist() for row in batch.queries]
     q5 = rows.index(collection.queries[4].tolist())
@@ -139,7 +141,7 @@ def test_a_hard_negative_that_is_another_querys_positive_stays_a_negative_of_its
     assert batch.relevant.tolist() == expected.tolist()
 
 
-def test_every_round_has_every_query_once_and_the_order_depends_on_the_seed(collection: Collection) -> None:
+def test_every_round_has_every_query_once_and_the_order_depends_on_the_seed(collection: TrainCollection) -> None:
     def order(seed: int) -> list[tuple[int, ...]]:
         batches = islice(Pairs(collection, [[]] * 5, 0, seed).batches(0, 1), 10)
         return [tuple(batch.queries[0].tolist()) for batch in batches]
@@ -154,19 +156,19 @@ def test_every_round_has_every_query_once_and_the_order_depends_on_the_seed(coll
     )
 
 
-def test_a_folder_goes_on_where_it_was(collection: Collection) -> None:
+def test_a_folder_goes_on_where_it_was(collection: TrainCollection) -> None:
     pairs = Pairs(collection, [[0, 1, 2, 3, 4, 5]] * 5, 2, seed=3)
     unbroken = [[p.tolist() for p in batch.passages] for batch in islice(pairs.batches(0, 2), 6)]
     assert [[p.tolist() for p in batch.passages] for batch in islice(pairs.batches(6, 2), 3)] == unbroken[3:]
 
 
-def test_a_query_without_hard_negatives_gets_others_that_are_not_relevant(collection: Collection) -> None:
+def test_a_query_without_hard_negatives_gets_others_that_are_not_relevant(collection: TrainCollection) -> None:
     for batch in islice(Pairs(collection, [[]] * 5, 3, seed=0).batches(0, 5), 20):
         own = np.arange(5)
         assert not batch.relevant[own[:, None], own[:, None] * 4 + np.arange(1, 4)].any()
 
 
-def test_a_share_of_a_batch_is_texts_of_one_process_and_marks_of_all(collection: Collection) -> None:
+def test_a_share_of_a_batch_is_texts_of_one_process_and_marks_of_all(collection: TrainCollection) -> None:
     batch = next(Pairs(collection, [[5]] * 5, 1, seed=0).batches(0, 4))
     first, second = batch.share(0, 2), batch.share(1, 2)
     assert [row.tolist() for row in [*first.queries, *second.queries]] == [row.tolist() for row in batch.queries]
@@ -183,17 +185,17 @@ def test_a_judged_document_that_is_missing_is_an_error(tmp_path: Path, tokenizer
     folder = make_folder(tmp_path / "beir")
     (folder / "qrels" / "train.tsv").write_text("q1\td9\t1\n")
     with pytest.raises(InputError, match=r"train.tsv: document 'd9' is not in the collection"):
-        Reader(tokenizer, MODEL).collection(Source.of_folder(folder, "train"))
+        CollectionReader(tokenizer, MODEL).collection(Source.of_folder(folder, "train"))
 
 
 def test_a_few_documents_are_the_relevant_ones_and_some_others(tmp_path: Path, tokenizer: Any) -> None:
     folder = make_folder(tmp_path / "beir")
-    few = Reader(tokenizer, MODEL).collection(Source.of_folder(folder, "train"), limit=2, few=1)
+    few = CollectionReader(tokenizer, MODEL).collection(Source.of_folder(folder, "train"), limit=2, few=1)
     assert (few.query_ids, few.doc_ids) == (["q1", "q2"], ["d1", "d2", "d3"])
     assert few.relevant == [{0: 1}, {1: 1}]
 
 
-def test_a_teachers_file_gives_scores_by_query_and_document(tmp_path: Path, collection: Collection) -> None:
+def test_a_teachers_file_gives_scores_by_query_and_document(tmp_path: Path, collection: TrainCollection) -> None:
     (tmp_path / "teacher.tsv").write_text("q1\td1\t7.5\nq1\td6\t2\n")
     pairs = Pairs(collection, [[5]] * 5, 1, 0, read_teacher(tmp_path / "teacher.tsv"))
     batch = next(pairs.batches(0, 5))
@@ -209,7 +211,7 @@ def test_a_teachers_file_gives_scores_by_query_and_document(tmp_path: Path, coll
 def test_bm25_mines_negatives_that_share_words_and_are_not_relevant(tmp_path: Path, bert: Path, tokenizer: Any) -> None:
     folder = make_folder(tmp_path / "beir")
     config = read_config(write_config(tmp_path), backbone=str(bert))
-    collection = Reader(tokenizer, MODEL).collection(Source.of_folder(folder, "train"))
+    collection = CollectionReader(tokenizer, MODEL).collection(Source.of_folder(folder, "train"))
     model = BiEncoder.load(bert, MODEL)
     mined = hard_negatives(config, folder, collection, model, mine=True)
     names = [[collection.doc_ids[row] for row in rows] for rows in mined]
@@ -225,13 +227,13 @@ def test_the_model_mines_what_it_ranks_high_itself(tmp_path: Path, bert: Path, t
     folder = make_folder(tmp_path / "beir")
     data = f'folder = "{folder}"\nnegatives_from = "model"\ndepth = 3'
     config = read_config(write_config(tmp_path, data=data), backbone=str(bert))
-    collection = Reader(tokenizer, config.model).collection(Source.of_folder(folder, "train"))
+    collection = CollectionReader(tokenizer, config.model).collection(Source.of_folder(folder, "train"))
     mined = hard_negatives(config, folder, collection, BiEncoder.load(bert, config.model), mine=True)
     assert [len(rows) for rows in mined] == [3] * 5
     assert all(row not in collection.relevant[query] for query, rows in enumerate(mined) for row in rows)
 
 
-def test_a_negative_that_is_not_in_the_collection_is_an_error(tmp_path: Path, collection: Collection) -> None:
+def test_a_negative_that_is_not_in_the_collection_is_an_error(tmp_path: Path, collection: TrainCollection) -> None:
     path = tmp_path / "negatives.jsonl"
     path.write_text('{"query": "q1", "negatives": ["d2"]}\n{"query": "q2", "negatives": ["d9"]}\n')
     with pytest.raises(InputError, match=r"negatives.jsonl:2: 'd9' is no document"):

@@ -13,13 +13,13 @@ pytest.importorskip("accelerate")
 import torch
 
 from denslice.densify import densify, restore
-from denslice.encoders.model import BiEncoder
 from denslice.encoders.model_config import ModelConfig
+from denslice.encoders.torch.bi_encoder import BiEncoder
 from denslice.slicing import Slicing
-from denslice.train import evaluate as evaluation
-from denslice.train.data import Reader, Source
-from denslice.train.evaluate import NOT_FOUND, Searcher, Texts, by_length, evaluate, views
-from denslice.train.loss import Vectors
+from denslice.train import brute_force as evaluation
+from denslice.train.brute_force import NOT_FOUND, BruteForce, EncodedTexts, by_length, evaluate, views
+from denslice.train.data import CollectionReader, Source
+from denslice.train.loss import TrainVectors
 from denslice.train.measures import first_ranks, measures, packed, unpacked
 from denslice.train.tokens import tokenised
 from tiny import make_backbone, make_folder
@@ -73,7 +73,7 @@ def test_sliced_weights_on_the_device_are_those_that_densify_keeps(vocab: int, s
     weights = np.random.default_rng(1).integers(0, 4, (20, vocab)).astype(np.float32)  # many equal ones
     slicing = Slicing.stride(vocab, slices, skip)
     expected = restore(densify(weights, slicing), slicing).toarray()
-    sliced = Texts(Vectors(torch.from_numpy(weights), None), skip).lexical(slices)
+    sliced = EncodedTexts(TrainVectors(torch.from_numpy(weights), None), skip).lexical(slices)
     np.testing.assert_array_equal(sliced.numpy(), expected)
 
 
@@ -92,9 +92,11 @@ def test_views_are_the_parts_their_sum_and_every_slicing_of_them(model: BiEncode
 def test_search_finds_what_scoring_everything_at_once_finds(
     model: BiEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = Reader(model.tokenizer, model.config).collection(Source.of_folder(make_folder(tmp_path / "beir"), "dev"))
+    found = CollectionReader(model.tokenizer, model.config).collection(
+        Source.of_folder(make_folder(tmp_path / "beir"), "dev")
+    )
     monkeypatch.setattr(evaluation, "QUERIES_AT_ONCE", 2)
-    rankings = Searcher(model, skip=5, tokens=20).search(found.queries, found.docs, views(model, [8]), k=4)
+    rankings = BruteForce(model, skip=5, tokens=20).search(found.queries, found.docs, views(model, [8]), k=4)
 
     def encoded(tokens: object, count: int) -> tuple[np.ndarray, np.ndarray]:
         rows = [tokens[row].tolist() for row in range(count)]  # type: ignore[index]
@@ -129,12 +131,14 @@ def test_a_document_that_shares_no_token_is_not_found(tmp_path: Path) -> None:
         model.token_head.bias.fill_(1.0)  # every word of a text counts 1
     docs = tokenised(model.tokenizer, ["cat cat dog", "bird fish", "dog"], 16)
     queries = tokenised(model.tokenizer, ["dog cat", "stone"], 16)
-    found = Searcher(model, skip=0, tokens=100).search(queries, docs, views(model), k=3)
+    found = BruteForce(model, skip=0, tokens=100).search(queries, docs, views(model), k=3)
     assert found["lexical"].tolist() == [[0, 2, NOT_FOUND], [NOT_FOUND] * 3]
 
 
 def test_evaluate_gives_measures_weights_and_ranks_of_every_view(model: BiEncoder, tmp_path: Path) -> None:
-    found = Reader(model.tokenizer, model.config).collection(Source.of_folder(make_folder(tmp_path / "beir"), "dev"))
+    found = CollectionReader(model.tokenizer, model.config).collection(
+        Source.of_folder(make_folder(tmp_path / "beir"), "dev")
+    )
     result = evaluate(model, found, views(model, [8]), skip=5, tokens=64)
     assert set(result["measures"]) == set(result["ranks"]) == {view.name for view in views(model, [8])}
     assert set(result["measures"]["joint"]) == {"RR@10", "nDCG@10", "R@1000"}

@@ -19,8 +19,8 @@ pytest.importorskip("accelerate")
 
 import torch
 
-from denslice.encoders.model import BiEncoder
 from denslice.encoders.model_config import ModelConfig
+from denslice.encoders.torch.bi_encoder import BiEncoder
 from denslice.errors import InputError
 from denslice.train.config import SETTINGS, OptimizerConfig, WarmupConfig, read_config
 from denslice.train.loop import train

@@ -12,12 +12,12 @@ pytest.importorskip("accelerate")
 import torch
 
 from denslice.train.config import LossConfig
-from denslice.train.loss import Vectors, distill_loss, flops, losses, score, softmax_loss
+from denslice.train.loss import TrainVectors, distill_loss, flops, losses, score, softmax_loss
 
 NOTHING_MARKED = torch.zeros(2, 4, dtype=torch.bool)
 # two queries, each with a positive and one hard negative: passages 0, 1 and 2, 3
-LEXICAL = Vectors(torch.tensor([[1.0, 0.0], [0.0, 2.0]]), None)
-PASSAGES = Vectors(torch.tensor([[3.0, 0.0], [1.0, 1.0], [0.0, 1.0], [2.0, 0.0]]), None)
+LEXICAL = TrainVectors(torch.tensor([[1.0, 0.0], [0.0, 2.0]]), None)
+PASSAGES = TrainVectors(torch.tensor([[3.0, 0.0], [1.0, 1.0], [0.0, 1.0], [2.0, 0.0]]), None)
 
 
 def test_the_loss_is_a_softmax_over_every_passage_of_the_batch() -> None:
@@ -37,8 +37,8 @@ def test_a_passage_known_to_be_relevant_is_no_negative() -> None:
 
 
 def test_a_joint_models_loss_is_on_the_sum_of_its_scores() -> None:
-    queries = Vectors(LEXICAL.lexical, torch.tensor([[1.0], [-1.0]]))
-    passages = Vectors(PASSAGES.lexical, torch.tensor([[0.5], [1.0], [-2.0], [0.0]]))
+    queries = TrainVectors(LEXICAL.lexical, torch.tensor([[1.0], [-1.0]]))
+    passages = TrainVectors(PASSAGES.lexical, torch.tensor([[0.5], [1.0], [-2.0], [0.0]]))
     scores = score(queries, passages, 2.0)
     assert scores.searched.tolist() == [[4.0, 3.0, -4.0, 2.0], [-1.0, 0.0, 6.0, 0.0]]
     parts = losses(queries, passages, NOTHING_MARKED, None, LossConfig(), 2.0, 0)
@@ -47,8 +47,8 @@ def test_a_joint_models_loss_is_on_the_sum_of_its_scores() -> None:
 
 
 def test_the_parts_own_losses_stand_beside_it_when_asked_for() -> None:
-    queries = Vectors(LEXICAL.lexical, torch.tensor([[1.0], [-1.0]]))
-    passages = Vectors(PASSAGES.lexical, torch.tensor([[0.5], [1.0], [-2.0], [0.0]]))
+    queries = TrainVectors(LEXICAL.lexical, torch.tensor([[1.0], [-1.0]]))
+    passages = TrainVectors(PASSAGES.lexical, torch.tensor([[0.5], [1.0], [-2.0], [0.0]]))
     parts = losses(queries, passages, NOTHING_MARKED, None, LossConfig(lexical=0.5, dense=0.25), 2.0, 0)
     scores = score(queries, passages, 2.0)
     assert float(parts["lexical"]) == pytest.approx(0.5 * float(softmax_loss(scores.lexical, NOTHING_MARKED)))

@@ -12,12 +12,12 @@ pytest.importorskip("torch")
 pytest.importorskip("accelerate")
 
 from denslice import Index
-from denslice.encoders.model import BiEncoder
 from denslice.encoders.model_config import ModelConfig
+from denslice.encoders.torch.bi_encoder import BiEncoder
 from denslice.errors import InputError
+from denslice.train.brute_force import BruteForce, Scoring, views
 from denslice.train.config import read_config
-from denslice.train.data import Mixed, Pairs, Reader, Source
-from denslice.train.evaluate import Searcher, View, views
+from denslice.train.data import CollectionReader, Mixed, Pairs, Source
 from denslice.train.loop import train
 from tiny import DOCS, QUERIES, logged_losses, make_backbone, make_folder, write_config
 
@@ -41,14 +41,14 @@ def folders(tmp_path: Path) -> list[Path]:
 
 def pairs_of(folder: Path, bert: Path) -> Pairs:
     model = BiEncoder.load(bert, MODEL)
-    found = Reader(model.tokenizer, MODEL).collection(Source.of_folder(folder, "train"))
+    found = CollectionReader(model.tokenizer, MODEL).collection(Source.of_folder(folder, "train"))
     return Pairs(found, [[] for _ in found.query_ids], 1, seed=0)
 
 
 def test_an_untrained_models_words_rank_as_bm25_does(tmp_path: Path, folders: list[Path], bert: Path) -> None:
     model = BiEncoder.load(bert, MODEL)
-    found = Reader(model.tokenizer, MODEL).collection(Source.of_folder(folders[0], "train"))
-    ranked = Searcher(model, 0, 64).search(found.queries, found.docs, [View(True, False)], 6)["lexical"]
+    found = CollectionReader(model.tokenizer, MODEL).collection(Source.of_folder(folders[0], "train"))
+    ranked = BruteForce(model, 0, 64).search(found.queries, found.docs, [Scoring(True, False)], 6)["lexical"]
     index = Index.create(tmp_path / "bm25.idx", "bm25")
     index.add([{"id": id, "text": text} for id, text in DOCS.items()])
     for query, rows in zip(found.query_ids, ranked, strict=True):
@@ -82,7 +82,7 @@ def test_training_on_several_folders_moves_importances_and_ends_in_an_encoder(
     tmp_path: Path, folders: list[Path], bert: Path
 ) -> None:
     pytest.importorskip("onnx")
-    from denslice.encoders.onnx_export import export_onnx
+    from denslice.encoders.onnx.export import export_onnx
 
     BiEncoder.load(bert, MODEL).save(tmp_path / "start")
     names = ", ".join(f'"{folder}"' for folder in folders)

@@ -13,9 +13,10 @@ torch = pytest.importorskip("torch", reason="transformer models need torch")
 pytest.importorskip("transformers", reason="transformer models need transformers")
 
 from denslice import InputError  # noqa: E402
-from denslice.encoders import Encoder, transformer  # noqa: E402
-from denslice.encoders.model import BiEncoder, ModelConfig  # noqa: E402
-from denslice.encoders.transformer import TransformerEncoder, licence_notice  # noqa: E402
+from denslice.encoders import Encoder  # noqa: E402
+from denslice.encoders.torch import transformer_encoder  # noqa: E402
+from denslice.encoders.torch.bi_encoder import BiEncoder, ModelConfig  # noqa: E402
+from denslice.encoders.torch.transformer_encoder import TransformerEncoder, licence_notice  # noqa: E402
 from denslice.vectors import Encoded, lexical_csr  # noqa: E402
 from small_models import TEXTS, WORDS, make_folder, make_model, make_tokenizer  # noqa: E402
 
@@ -78,7 +79,7 @@ def test_neither_batches_nor_order_change_a_vector(config: ModelConfig, batch: i
 
 
 def test_on_the_cpu_a_batch_holds_so_many_tokens_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transformer, "CPU_TOKENS", 32)
+    monkeypatch.setattr(transformer_encoder, "CPU_TOKENS", 32)
     encoder = make_encoder()
     asked = fail_above(encoder, 10**9, monkeypatch, RuntimeError())
     encoder.encode_docs(["the cat " * 20] * 3 + ["a"] * 11)

@@ -13,12 +13,12 @@ from typer.testing import CliRunner
 
 import golden
 from denslice import Index, IndexFormatError, LockedError, open_index
-from denslice.cli import app
+from denslice.__main__ import app
 from denslice.encoders import checked_options
+from denslice.index.upgrade import upgrade
 from denslice.store import manifest as manifests
 from denslice.store.folder import Folder
 from denslice.store.manifest import FORMAT
-from denslice.upgrading import upgrade
 from forked import Child
 from kill_upgrade import kill, state
 from kill_writer import FAULTS, with_fault
@@ -161,7 +161,7 @@ def test_an_upgrade_killed_at_random_moments_loses_nothing(tmp_path: Path) -> No
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_an_upgrade_that_was_killed_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("denslice.upgrading.AT_ONCE", 2)  # seven documents in four commits
+    monkeypatch.setattr("denslice.index.upgrade.AT_ONCE", 2)  # seven documents in four commits
     path = tmp_path / "my.idx"
     of_another_model(path)
     told: list[int] = []
@@ -186,7 +186,9 @@ def test_an_upgrade_begun_before_the_index_changed_starts_over(tmp_path: Path, m
     path = tmp_path / "my.idx"
     of_another_model(path)
     with monkeypatch.context() as patch:
-        patch.setattr("denslice.upgrading._take_place", lambda path, changes: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(
+            "denslice.index.upgrade._take_place", lambda path, changes: (_ for _ in ()).throw(KeyboardInterrupt)
+        )
         with pytest.raises(KeyboardInterrupt):
             upgrade(path)
     assert open_index(path).delete(["d1"]) == 1

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from denslice.cluster import engine
+from denslice.cluster import ray_engine
 
 STORE = 150_000_000  # bytes of shared memory for each node
 FAST = {"health_check_period_ms": 300, "health_check_timeout_ms": 1_000, "health_check_failure_threshold": 3}
@@ -71,13 +71,13 @@ class Nodes:
 @contextmanager
 def three_nodes(cpus: float = 1.0, cards: int = 0) -> Iterator[Nodes]:
     """Three nodes that this process has joined, gone at the end of the block."""
-    engine.load()
+    ray_engine.load()
     nodes = Nodes(cpus, cards)
     try:
-        engine.connect(nodes.address)
+        ray_engine.connect(nodes.address)
         yield nodes
     finally:
-        engine.leave()
+        ray_engine.leave()
         nodes.shutdown()
 
 

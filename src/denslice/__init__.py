@@ -19,7 +19,7 @@ from denslice.errors import (
     UnavailableError,
 )
 from denslice.gip import gip
-from denslice.index import Index, open_index
+from denslice.index.index import Index, open_index
 from denslice.records import Doc, Explanation, Hit, Query, Ranking
 from denslice.slicing import Slicing
 from denslice.vectors import Encoded, Slices

@@ -28,7 +28,7 @@ from numba.core import event
 
 SETTINGS: Any = numba.config
 PACKAGE = Path(__file__).parent
-SOURCES = (Path(__file__), PACKAGE / "loops.py", *sorted(PACKAGE.joinpath("search").rglob("*.py")))
+SOURCES = (Path(__file__), PACKAGE / "array_loops.py", *sorted(PACKAGE.joinpath("search").rglob("*.py")))
 
 
 def compiled(function: Callable[..., Any]) -> Any:

@@ -41,7 +41,7 @@ def restore(slices: Slices, slicing: Slicing) -> sp.csr_array:
 
 def split_by_slice(weights: sp.csr_array, slicing: Slicing) -> tuple[sp.csr_array, sp.csr_array]:
     """Checked CSR vectors in two: what densifying keeps, and what it loses. Skipped tokens are in neither."""
-    from denslice.kernels import largest_per_slice
+    from denslice.array_ops import largest_per_slice
 
     kept = largest_per_slice(weights.indptr, weights.indices, weights.data, slicing.slice_of, slicing.slices)
     placed = slicing.slice_of[weights.indices] >= 0

@@ -195,7 +195,7 @@ def _even_runs(tokens: int, slices: int) -> npt.NDArray[np.int64]:
 
 
 def _place_greedily(columns: sp.csc_array, order: npt.NDArray[Any], slices: int, room: int) -> npt.NDArray[np.int64]:
-    from denslice.loops import place_greedily
+    from denslice.array_loops import place_greedily
 
     starts = columns.indptr.astype(np.int64)
     placed: npt.NDArray[np.int64] = place_greedily(

@@ -11,10 +11,10 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtraError("the Haystack adapter", "haystack") from error
 
-from denslice.index import Index
+from denslice.index.index import Index
 from denslice.records import Hit, json_object
 from denslice.scalars import whole_number
-from denslice.search.retrieve import Settings
+from denslice.search.two_stage import Settings
 
 COMPARISONS = {"==": "eq", "!=": "ne", ">": "gt", ">=": "gte", "<": "lt", "<=": "lte", "in": "in"}
 

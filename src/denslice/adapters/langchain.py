@@ -14,7 +14,7 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtraError("the LangChain adapter", "langchain") from error
 
-from denslice.index import Index
+from denslice.index.index import Index
 from denslice.records import Hit
 from denslice.scalars import number, whole_number
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from denslice.bench.collection import Collection
+from denslice.bench.bench_data import Collection
 
 Setting = Mapping[str, Any]
 Docs = npt.NDArray[np.int64]  # positions in the collection, best first

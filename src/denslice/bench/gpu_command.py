@@ -21,8 +21,8 @@ def gpu(
     peers: Annotated[bool, typer.Option(help="PyTorch beside it.")] = True,
 ) -> None:
     """Time search on a GPU over made-up documents, each way checked against the definition first."""
-    from denslice.bench.gpu import Bench, K, table
-    from denslice.printing import write_line
+    from denslice.bench.gpu_bench import Bench, K, table
+    from denslice.cli.output import write_line
     from denslice.provenance import provenance
 
     bench = Bench(docs, queries, repeats, device)

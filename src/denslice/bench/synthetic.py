@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from denslice.search.retrieve import QueryVectors
+from denslice.search.two_stage import QueryVectors
 from denslice.store.manifest import BLOCK
 from denslice.store.segment import Postings, Rows
 
@@ -67,7 +67,7 @@ extern "C" __global__ void steps(const u32 *sorted, u64 count, const u16 *weight
 
 
 @dataclass(frozen=True)
-class Collection:
+class SyntheticCollection:
     """So many documents of so many slices; gates uniform, or Zipf-like: the g-th as likely as 1 / g."""
 
     docs: int
@@ -111,7 +111,7 @@ def _mixed(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     return x ^ x >> np.uint64(31)
 
 
-class Part:
+class SyntheticPart:
     """Some documents with all their arrays on the card, as a segment would have them in its folder."""
 
     def __init__(self, number: int, first: int, rows: int, postings: Postings, kept: Rows, dense: Any) -> None:
@@ -127,7 +127,7 @@ class Part:
 class Drawing:
     """Draws a collection on the current card."""
 
-    def __init__(self, collection: Collection, dimensions: int = 0) -> None:
+    def __init__(self, collection: SyntheticCollection, dimensions: int = 0) -> None:
         import cupy
 
         self.cupy, self.collection, self.dimensions = cupy, collection, dimensions
@@ -136,13 +136,13 @@ class Drawing:
         self.below = cupy.asarray(collection.below)
         cupy.random.seed(collection.seed)
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[SyntheticPart]:
         """The whole collection in parts of a segment's size."""
         each = min(1 << 18, WEIGHTS // self.collection.slices)
         starts = range(0, self.collection.docs, each)
         return [self._part(n, first, min(each, self.collection.docs - first)) for n, first in enumerate(starts)]
 
-    def _part(self, number: int, first: int, rows: int) -> Part:
+    def _part(self, number: int, first: int, rows: int) -> SyntheticPart:
         cupy, slices = self.cupy, self.collection.slices
         keys, weights = cupy.empty((rows, slices), np.uint16), cupy.empty((rows, slices), np.uint16)
         given = (np.uint64(first), np.uint64(rows), np.uint32(slices), np.uint32(self.collection.gates), self.below)
@@ -153,7 +153,7 @@ class Drawing:
         if self.dimensions:
             dense = cupy.random.standard_normal((rows, self.dimensions), dtype=np.float32)
             dense = (dense / np.float32(self.dimensions**0.5)).astype(np.float16)
-        return Part(number, first, rows, self._postings(keys, weights), kept, dense)
+        return SyntheticPart(number, first, rows, self._postings(keys, weights), kept, dense)
 
     def _postings(self, keys: Any, weights: Any) -> Postings:
         cupy = self.cupy

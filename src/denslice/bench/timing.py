@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from denslice.bench.collection import DEPTH, Best, Collection, recall
+from denslice.bench.bench_data import DEPTH, Best, Collection, recall
+from denslice.bench.bench_table import is_good
 from denslice.bench.contender import Contender, Opened, Setting
-from denslice.bench.faiss_peer import best_by_dense_product
-from denslice.bench.table import is_good
+from denslice.bench.peers.faiss_peer import best_by_dense_product
 
 KS = (10, 100, 1000)
 SECONDS = 8.0  # about what the timing of one setting may take: the slow are timed on fewer queries

@@ -13,14 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from denslice import encoders
-from denslice.build import Batch, Progress, encode_batches, ready_batches
-from denslice.cluster import engine, shard
-from denslice.cluster.asking import Replicas, Serving
-from denslice.cluster.layout import BUILDING, Layout, read_layout
+from denslice.cluster import ray_engine, shard
+from denslice.cluster.cluster_folder import BUILDING, Layout, read_layout
+from denslice.cluster.cluster_reader import ClusterReader
+from denslice.cluster.replicas import Replicas, Serving
 from denslice.cluster.shard import Head
-from denslice.cluster.view import ClusterView
 from denslice.errors import DensliceError, InputError, MissingShardsError
-from denslice.index import Index
+from denslice.index.index import Index
+from denslice.index.writer import DocBatch, Progress, encode_batches, ready_batches
 from denslice.records import Doc, checked_docs, checked_id
 from denslice.store import lock
 from denslice.store.backup import back_up
@@ -44,7 +44,7 @@ class Cluster(Index):
         self._layout = layout
         self._joined = joined
         self._replicas = Replicas(layout, serving)
-        super().__init__(ClusterView(layout, self._replicas, complete))
+        super().__init__(ClusterReader(layout, self._replicas, complete))
 
     def wait_until_ready(self) -> None:
         """Starts the replicas and waits for them; MissingShardsError if completeness was asked for and one is away."""
@@ -53,9 +53,9 @@ class Cluster(Index):
             raise MissingShardsError([str(self._layout.shard(number)) for number in away])
 
     @property
-    def _view(self) -> ClusterView:
+    def _view(self) -> ClusterReader:
         view = super()._view
-        assert isinstance(view, ClusterView)
+        assert isinstance(view, ClusterReader)
         return view
 
     @property
@@ -70,7 +70,7 @@ class Cluster(Index):
         if isinstance(docs, str | Mapping | Doc) or not isinstance(docs, Iterable):
             raise InputError(f"documents come in a list, not as one {type(docs).__name__}")
 
-        def batches(words: Growth) -> Iterator[Batch]:
+        def batches(words: Growth) -> Iterator[DocBatch]:
             manifest = self._view.snapshot.manifest
             encoder = encoders.load(manifest.encoder, manifest.encoder_options, words)
             return encode_batches(checked_docs(docs), encoder)
@@ -119,7 +119,7 @@ class Cluster(Index):
 
     def refresh(self) -> bool:
         """Moves on to the shards' last commits, whoever made them; whether there were newer ones."""
-        view = ClusterView(self._layout, self._replicas, self._view.complete, self._view)
+        view = ClusterReader(self._layout, self._replicas, self._view.complete, self._view)
         newer = view.commit != self._view.commit
         if newer:
             self._shown = view
@@ -134,7 +134,7 @@ class Cluster(Index):
         """Ends the replicas, and leaves Ray if opening the cluster joined it."""
         self._replicas.close()
         if self._joined:
-            engine.leave()
+            ray_engine.leave()
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise InputError(f"{self.path}: an open cluster cannot be sent elsewhere; open it there with open_cluster")
@@ -147,7 +147,7 @@ class Cluster(Index):
     ) -> None:
         self.close()
 
-    def _add(self, batches: Callable[[Growth], Iterator[Batch]], wait: float, progress: Progress | None) -> int:
+    def _add(self, batches: Callable[[Growth], Iterator[DocBatch]], wait: float, progress: Progress | None) -> int:
         """Encodes and sends documents, some at a time: first their new words to the head, then they to the shards."""
 
         def work() -> int:
@@ -171,7 +171,7 @@ class Cluster(Index):
         if found != (width or 0):
             raise InputError(f"dense vectors of {found} dimensions do not fit a cluster with {width or 0}")
 
-    def _by_owner(self, docs: list[Doc], encoded: Encoded) -> dict[int, tuple[Batch]]:
+    def _by_owner(self, docs: list[Doc], encoded: Encoded) -> dict[int, tuple[DocBatch]]:
         owners = np.array([self._layout.owner(doc.id) for doc in docs])
         return {at: (_rows(docs, encoded, np.flatnonzero(owners == at)),) for at in np.unique(owners).tolist()}
 
@@ -187,7 +187,7 @@ class Cluster(Index):
 
     def _on_shards(self, function: Callable[..., int], given: Mapping[int, tuple[Any, ...]]) -> int:
         """The sum of what the function gives for each of these shards, on workers."""
-        ray = engine.load()
+        ray = ray_engine.load()
         remote = ray.remote(num_cpus=self._replicas.cpus, max_retries=-1)(_told)
         head = (self._layout.head,) if function is shard.add else ()
         calls = [remote.remote(function, *head, self._layout.shard(at), *rest) for at, rest in given.items()]
@@ -207,10 +207,10 @@ def _told(function: Callable[..., int], *given: Any) -> tuple[int, DensliceError
         return 0, error
 
 
-def _gathered(batches: Iterator[Batch]) -> Iterator[Batch]:
+def _gathered(batches: Iterator[DocBatch]) -> Iterator[DocBatch]:
     """The same documents in fewer batches; an id that comes twice is an error."""
     seen: set[str] = set()
-    some: list[Batch] = []
+    some: list[DocBatch] = []
     for docs, encoded in batches:
         for doc in docs:
             if doc.id in seen:
@@ -224,7 +224,7 @@ def _gathered(batches: Iterator[Batch]) -> Iterator[Batch]:
         yield _joined(some)
 
 
-def _joined(batches: list[Batch]) -> Batch:
+def _joined(batches: list[DocBatch]) -> DocBatch:
     docs = [doc for some, _ in batches for doc in some]
     encoded = [one for _, one in batches]
     dense = [one.dense for one in encoded if one.dense is not None]
@@ -236,7 +236,7 @@ def _joined(batches: list[Batch]) -> Batch:
     )
 
 
-def _rows(docs: list[Doc], encoded: Encoded, rows: Ints) -> Batch:
+def _rows(docs: list[Doc], encoded: Encoded, rows: Ints) -> DocBatch:
     dense = None if encoded.dense is None else encoded.dense[rows]
     lengths = None if encoded.lengths is None else encoded.lengths[rows]
     return [docs[row] for row in rows.tolist()], Encoded(encoded.lexical[rows], dense, lengths)
@@ -264,12 +264,12 @@ def open_cluster(
     """
     layout = read_layout(Path(os.fspath(folder)).resolve())
     serving = Serving(replicas, cpus, gpus or float(device != "cpu"), patience, wait, device)
-    joined = engine.connect(address)
+    joined = ray_engine.connect(address)
     try:
         cluster = Cluster(layout, serving, complete, joined)
         cluster.wait_until_ready()
         return cluster
     except BaseException:
         if joined:
-            engine.leave()
+            ray_engine.leave()
         raise

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from denslice.cluster.shard import Shard
+from denslice.index.reader import Where
 from denslice.records import Doc, Explanation
-from denslice.search.retrieve import Found, QueryVectors, Settings
-from denslice.view import Where
+from denslice.search.two_stage import Found, QueryVectors, Settings
 
 
 class Find(NamedTuple):
@@ -31,7 +31,7 @@ class Find(NamedTuple):
         return shard.find(self.queries, self.settings, self.where)
 
 
-class Documents(NamedTuple):
+class Fetch(NamedTuple):
     """The documents with these ids, None for those that are not there any more."""
 
     ids: Sequence[str]
@@ -53,7 +53,7 @@ class Explain(NamedTuple):
         return shard.why(self.query, self.whole, self.id)
 
 
-Question = Find | Documents | Explain
+Question = Find | Fetch | Explain
 
 
 def packed(question: Question) -> bytes:

@@ -13,16 +13,16 @@ from uuid import uuid4
 
 import numpy as np
 
-from denslice.build import Batch, Build
 from denslice.errors import IndexFormatError
-from denslice.index import Index
+from denslice.index.index import Index
+from denslice.index.reader import Where
+from denslice.index.writer import DocBatch, Writer
 from denslice.records import Explanation
-from denslice.search.retrieve import Found, QueryVectors, Settings
+from denslice.search.two_stage import Found, QueryVectors, Settings
 from denslice.store import lock
 from denslice.store.backup import back_up
 from denslice.store.files import sync_folder
 from denslice.store.snapshot import Snapshot
-from denslice.view import Where
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -41,7 +41,7 @@ class Head(Index):
     def settle(self, words: Sequence[str], sample: sp.csr_array, dimensions: int | None) -> None:
         """Takes the collection's first words, and makes the slicing from a sample of its documents."""
 
-        def work(build: Build) -> int:
+        def work(build: Writer) -> int:
             build.take_words(words)
             build.settle(sample, dimensions)
             return 0
@@ -58,10 +58,10 @@ class Shard(Index):
 
     _merges_in_thread = False  # a worker's process goes on to other things
 
-    def take(self, head: Snapshot, batches: Iterable[Batch]) -> int:
+    def take(self, head: Snapshot, batches: Iterable[DocBatch]) -> int:
         """Adds documents encoded over the head's vocabulary, whose words the shard takes first; how many."""
 
-        def work(build: Build) -> int:
+        def work(build: Writer) -> int:
             words = head.words
             missing = (words.word(id) for id in range(len(build.words), len(words)))
             if build.take_words(missing) != len(words):
@@ -90,7 +90,7 @@ class Shard(Index):
         return self._view.explain_vectors(query, whole, id)
 
 
-def new_shard(head: Path, to: Path, batches: Iterable[Batch]) -> int:
+def new_shard(head: Path, to: Path, batches: Iterable[DocBatch]) -> int:
     """Makes a shard and puts it in place in one step; how many documents it has. If it is there, it stays."""
     if to.exists():
         return len(Shard.open(to))
@@ -109,7 +109,7 @@ def new_shard(head: Path, to: Path, batches: Iterable[Batch]) -> int:
     return count
 
 
-def add(head: Path, shard: Path, batch: Batch) -> int:
+def add(head: Path, shard: Path, batch: DocBatch) -> int:
     """Adds encoded documents to a shard; how many."""
     return Shard.open(shard).take(Snapshot(head), [batch])
 

@@ -17,15 +17,15 @@ from uuid import uuid4
 import numpy as np
 import scipy.sparse as sp
 
-from denslice.build import Batch
-from denslice.cluster.layout import owner
+from denslice.cluster.cluster_folder import owner
+from denslice.index.writer import DocBatch
 from denslice.records import Doc
 from denslice.store.files import Array, load_array, save_arrays, sync_folder
 from denslice.store.vocabulary import Piece, merged_words, word_arrays
 from denslice.vectors import Encoded, Ints, stacked
 
 
-def write_spool(folder: Path, batches: Sequence[Batch], words: Sequence[str], shards: int) -> None:
+def write_spool(folder: Path, batches: Sequence[DocBatch], words: Sequence[str], shards: int) -> None:
     """Writes a part under its name in one step; if it is there already, it stays as it is."""
     hidden = folder.with_name(f".{folder.name}.{uuid4().hex}")
     hidden.mkdir(parents=True)
@@ -68,7 +68,7 @@ class Spool:
         rows = np.argsort(self._load("order"), kind="stable")
         return self._of(rows, ids)
 
-    def of(self, shard: int, ids: Ints | None) -> Batch:
+    def of(self, shard: int, ids: Ints | None) -> DocBatch:
         """The documents that belong to a shard, in the order they were read."""
         start, end = self._load("shard_starts")[shard : shard + 2].tolist()
         rows = np.arange(start, end)
@@ -98,7 +98,7 @@ class Spool:
         return load_array(self.folder / f"{name}.npy")
 
 
-def _arrays(batches: Sequence[Batch], shards: int) -> dict[str, Array]:
+def _arrays(batches: Sequence[DocBatch], shards: int) -> dict[str, Array]:
     docs = [doc for some, _ in batches for doc in some]
     owners = np.array([owner(doc.id, shards) for doc in docs], dtype=np.int64)
     order = np.argsort(owners, kind="stable")

@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 from denslice.encoders.bm25 import Bm25, Bm25Config
 from denslice.encoders.mini import NAME, is_exported, load_mini, mini_options
-from denslice.encoders.models import load_model, model_options
-from denslice.encoders.vectors import Vectors, VectorsConfig
-from denslice.store.vocabulary import Words
+from denslice.encoders.ready_vectors import ReadyVectors, VectorsConfig
+from denslice.encoders.torch.loader import load_model, model_options
+from denslice.store.vocabulary import WordIds
 from denslice.vectors import Encoded, Phrases
 
 
@@ -49,12 +49,12 @@ def checked_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return model_options(name, options)
 
 
-def load(name: str, options: Mapping[str, Any], words: Words) -> Encoder:
+def load(name: str, options: Mapping[str, Any], words: WordIds) -> Encoder:
     """The encoder over this vocabulary."""
     if name == "bm25":
         return Bm25(Bm25Config.from_json(dict(options)), words)
     if name == "vectors":
-        return Vectors(VectorsConfig.from_json(options), words)
+        return ReadyVectors(VectorsConfig.from_json(options), words)
     if name == NAME or is_exported(options["model"]):
         return load_mini(options, words)
     return load_model(options)

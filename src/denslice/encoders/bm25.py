@@ -18,10 +18,10 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-from denslice.encoders.text import Analyzer, Remembered, has_words
+from denslice.encoders.analysis import Analyzer, Remembered, has_words
 from denslice.errors import InputError
 from denslice.scalars import number
-from denslice.store.vocabulary import ABSENT, Growth, Words
+from denslice.store.vocabulary import ABSENT, Growth, WordIds
 from denslice.vectors import Encoded, Floats, Ints, Phrases, Weights, csr
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Bm25:
     lam = 1.0
     uses_idf = True  # whoever searches multiplies the query's weights by `idf`
 
-    def __init__(self, config: Bm25Config, words: Words) -> None:
+    def __init__(self, config: Bm25Config, words: WordIds) -> None:
         self.config = config
         self.words = words
         self.analyzer = config.analyzer()

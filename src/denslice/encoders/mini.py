@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from denslice.cores import cores
+from denslice.encoders.analysis import has_words, well_formed
 from denslice.encoders.bm25 import Bm25, Bm25Config, Token
 from denslice.encoders.model_config import CONFIG, ModelConfig
-from denslice.encoders.text import has_words, well_formed
 from denslice.encoders.word_pieces import DOCS, QUERIES, Standing, occurrences, pooled, standing
 from denslice.errors import InputError
-from denslice.store.vocabulary import Words
+from denslice.store.vocabulary import WordIds
 from denslice.vectors import Encoded, Floats, Phrases, Weights
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Mini:
     uses_idf = True
     at_once = 128
 
-    def __init__(self, model: Model, config: Bm25Config, words: Words) -> None:
+    def __init__(self, model: OnnxModel, config: Bm25Config, words: WordIds) -> None:
         self._model = model
         self._bm25 = Bm25(config, words)
         self.lam = model.config.lam
@@ -91,7 +91,7 @@ class Mini:
         return replace(plain, weights=weighed, dense=dense)
 
 
-class Model:
+class OnnxModel:
     """A model folder's graph and tokenizer. Texts are read one by one, as many at a time as there are cores."""
 
     def __init__(self, folder: Path) -> None:
@@ -145,7 +145,7 @@ def mini_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return {**settings, **place, "fingerprint": fingerprint}
 
 
-def load_mini(options: Mapping[str, Any], words: Words) -> Mini:
+def load_mini(options: Mapping[str, Any], words: WordIds) -> Mini:
     """The encoder an index was made with; InputError if another model has taken its place."""
     settings = dict(options)
     name = settings.pop("model", NAME)
@@ -175,10 +175,10 @@ def _config(folder: Path) -> ModelConfig:
 
 
 @cache
-def _loaded(folder: Path) -> Model:
+def _loaded(folder: Path) -> OnnxModel:
     """The model; InputError where its files are not what they should be."""
     try:
-        return Model(folder)
+        return OnnxModel(folder)
     except InputError:
         raise
     except Exception as error:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from denslice.errors import InputError
-from denslice.reproduce.settings import Setting
+from denslice.reproduce.cell_settings import Setting
 from denslice.store.files import replace_file
 
 

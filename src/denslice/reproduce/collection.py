@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from denslice.corpus import read_docs, read_queries
-from denslice.datasets import PREFIX, is_dataset
+from denslice.corpus.datasets import PREFIX, is_dataset
+from denslice.corpus.documents import read_docs, read_queries
+from denslice.corpus.runs import read_qrels
 from denslice.errors import InputError
 from denslice.records import Query
-from denslice.runs import read_qrels
 
 
 @dataclass(frozen=True)

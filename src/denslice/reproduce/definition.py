@@ -10,7 +10,7 @@ from denslice.densify import densify
 from denslice.errors import DensliceError
 from denslice.gip import gip, gip_full
 from denslice.records import Ranking
-from denslice.reproduce.settings import Setting
+from denslice.reproduce.cell_settings import Setting
 from denslice.slicing import Slicing
 from denslice.vectors import Encoded, Floats
 

@@ -1,7 +1,7 @@
 """Stage one of everything: each model encodes documents and queries once, into a work folder that can travel.
 
-WORK/MODEL/docs-… and queries-… hold the parts (parts.py) and about.json. The texts' fingerprint is in the folder's
-name and the model's in about.json, so what is old is never taken for new.
+WORK/MODEL/docs-… and queries-… hold the parts (encoded_rows.py) and about.json. The texts' fingerprint is in the
+folder's name and the model's in about.json, so what is old is never taken for new.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from denslice.encoders.bm25 import Bm25Config
-from denslice.encoders.models import fingerprint, tokens_to_skip
+from denslice.encoders.torch.loader import fingerprint, tokens_to_skip
 from denslice.errors import InputError
 from denslice.provenance import provenance
-from denslice.reproduce import parts
+from denslice.reproduce import encoded_rows
 from denslice.reproduce.collection import Collection
 from denslice.reproduce.whole_bm25 import WholeBm25
 from denslice.store.files import replace_file
 from denslice.vectors import Encoded
 
 if TYPE_CHECKING:
-    from denslice.encoders.transformer import TransformerEncoder
+    from denslice.encoders.torch.transformer_encoder import TransformerEncoder
 
 AT_ONCE = 4_096  # texts encoded before they are written
 ABOUT = "about.json"
@@ -40,7 +40,7 @@ Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True)
-class Model:
+class NamedModel:
     """A model as it was asked for: what to call it, and its folder, its hub id or `bm25`."""
 
     name: str
@@ -71,11 +71,11 @@ class Encodings:
 
     def doc_parts(self) -> Iterator[Encoded]:
         """The documents' vectors, some thousand at a time, in the collection's order."""
-        return parts.read_rows(self.docs_folder, self.facts.vocab)
+        return encoded_rows.read_rows(self.docs_folder, self.facts.vocab)
 
     def queries(self) -> Encoded:
         """The queries' vectors, in the collection's order."""
-        return parts.read_all(self.queries_folder, self.facts.vocab)
+        return encoded_rows.read_all(self.queries_folder, self.facts.vocab)
 
 
 @dataclass(frozen=True)
@@ -85,14 +85,14 @@ class _Texts:
     folder: Path
     count: int
     texts: Callable[[], Iterator[str]]
-    precision: parts.Precision  # documents as an index keeps them, queries as a search takes them
+    precision: encoded_rows.Precision  # documents as an index keeps them, queries as a search takes them
 
     def missing(self) -> int:
         """How many texts are not encoded yet."""
-        return sum(end - start for start, end in parts.gaps(self.folder, self.count))
+        return sum(end - start for start, end in encoded_rows.gaps(self.folder, self.count))
 
 
-def parsed_models(given: Sequence[str]) -> list[Model]:
+def parsed_models(given: Sequence[str]) -> list[NamedModel]:
     """The models that `NAME=FOLDER` tells; `bm25` alone, and a folder alone, are named after themselves."""
     models = []
     for one in (one for several in given for one in several.split(",")):
@@ -100,7 +100,7 @@ def parsed_models(given: Sequence[str]) -> list[Model]:
         name = name or Path(place).name
         if not place or not NAME.fullmatch(name):
             raise InputError(f"--models {one!r}: expected NAME=FOLDER, the name of letters, digits and . _ -")
-        models.append(Model(name, place))
+        models.append(NamedModel(name, place))
     names = [model.name for model in models]
     if twice := {name for name in names if names.count(name) > 1}:
         raise InputError(f"--models names {min(twice)!r} twice")
@@ -109,7 +109,7 @@ def parsed_models(given: Sequence[str]) -> list[Model]:
 
 def encode(
     collection: Collection,
-    model: Model,
+    model: NamedModel,
     work: Path,
     device: str | None = None,
     batch: int | None = None,
@@ -132,12 +132,12 @@ def encode(
     return Encodings(model.name, facts, docs.folder, queries.folder)
 
 
-def missing_docs(collection: Collection, model: Model, work: Path) -> int:
+def missing_docs(collection: Collection, model: NamedModel, work: Path) -> int:
     """How many documents the model has not encoded yet."""
     return _texts(collection, model, work)[0].missing()
 
 
-def _texts(collection: Collection, model: Model, work: Path) -> tuple[_Texts, _Texts]:
+def _texts(collection: Collection, model: NamedModel, work: Path) -> tuple[_Texts, _Texts]:
     docs = work / model.name / f"docs-{collection.docs_fingerprint[:12]}"
     queries = work / model.name / f"queries-{collection.queries_fingerprint[:12]}"
     asked = [query.text for query in collection.queries]
@@ -150,7 +150,7 @@ def _texts(collection: Collection, model: Model, work: Path) -> tuple[_Texts, _T
 # --- what is there already
 
 
-def _known(model: Model, *several: _Texts) -> Facts | None:
+def _known(model: NamedModel, *several: _Texts) -> Facts | None:
     """What the work folder says of the model; InputError where it tells of two, or of another than is here."""
     here = _fingerprint(model)
     known: Facts | None = None
@@ -164,12 +164,12 @@ def _known(model: Model, *several: _Texts) -> Facts | None:
     return known
 
 
-def _another(folder: Path, model: Model) -> InputError:
+def _another(folder: Path, model: NamedModel) -> InputError:
     told = f"was encoded by another model than {model.place}"
     return InputError(f"{folder}: {told}; remove it, or call the model by another name")
 
 
-def _fingerprint(model: Model) -> str | None:
+def _fingerprint(model: NamedModel) -> str | None:
     """What tells the model from others; None where it is not on this machine, or only by its hub id."""
     if model.place == BM25:
         measured = Bm25Config().to_json() | {"average_length": None}  # which the collection gives
@@ -190,19 +190,19 @@ def _read_about(path: Path) -> Facts | None:
 
 
 def _load(
-    model: Model, collection: Collection, device: str | None, batch: int | None
+    model: NamedModel, collection: Collection, device: str | None, batch: int | None
 ) -> WholeBm25 | TransformerEncoder:
     if model.place == BM25:
         return WholeBm25(collection.doc_texts())
-    from denslice.encoders.transformer import BATCH, TransformerEncoder
+    from denslice.encoders.torch.transformer_encoder import BATCH, TransformerEncoder
 
     return TransformerEncoder.load(model.place, device, BATCH if batch is None else batch)
 
 
-def _facts(model: Model, encoder: WholeBm25 | TransformerEncoder) -> Facts:
+def _facts(model: NamedModel, encoder: WholeBm25 | TransformerEncoder) -> Facts:
     if isinstance(encoder, WholeBm25):
         return Facts(_fingerprint(model) or "", BM25, "none", encoder.vocab, 0, None, 1.0)
-    from denslice.encoders.hub import local_folder
+    from denslice.encoders.torch.hub import local_folder
 
     config = encoder.model.config
     digest = fingerprint(local_folder(model.place))
@@ -217,15 +217,15 @@ def _encode_missing(texts: _Texts, facts: Facts, encode: Encode, progress: Progr
     about = {"model": asdict(facts), "texts": texts.count, "made": provenance(PACKAGES)}
     replace_file(texts.folder / ABOUT, (json.dumps(about, indent=2) + "\n").encode())
     stream, at = texts.texts(), 0
-    for start, end in _chunks(parts.gaps(texts.folder, texts.count)):
+    for start, end in _chunks(encoded_rows.gaps(texts.folder, texts.count)):
         batch = list(islice(stream, start - at, end - at))
         at = end
-        parts.write_rows(texts.folder, start, encode(batch), texts.precision)
+        encoded_rows.write_rows(texts.folder, start, encode(batch), texts.precision)
         if progress:
             progress(end - start)
 
 
-def _chunks(gaps: list[parts.Rows]) -> Iterator[parts.Rows]:
+def _chunks(gaps: list[encoded_rows.Rows]) -> Iterator[encoded_rows.Rows]:
     for start, end in gaps:
         for first in range(start, end, AT_ONCE):
             yield first, min(first + AT_ONCE, end)

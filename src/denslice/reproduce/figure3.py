@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from denslice.reproduce.cell_settings import PAPER_THETA, IndexSetting, Setting, lexical_models
 from denslice.reproduce.collection import Collection
 from denslice.reproduce.encoding import Encodings
-from denslice.reproduce.page import Grid, Page, Results, markdown
-from denslice.reproduce.plot import Line, Point, drawn
-from denslice.reproduce.settings import PAPER_THETA, IndexSetting, Setting, lexical_models
+from denslice.reproduce.figure3_plot import Line, Point, drawn
+from denslice.reproduce.table_page import Grid, Page, Results, markdown
 
 HEAD = ["model", "θ", "candidates", "MRR@10", "R@1000", "ms p50", "stage one alone: MRR@10", "R@1000", "ms p50"]
 NOTE = (

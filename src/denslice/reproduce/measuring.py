@@ -15,20 +15,20 @@ import scipy.sparse as sp
 
 from denslice import Index
 from denslice.densify import split_by_slice
-from denslice.evaluate import as_run, evaluate
+from denslice.evaluate.evaluation import as_run, evaluate
+from denslice.index.reader import Reader
 from denslice.provenance import hardware, provenance
 from denslice.records import Ranking
 from denslice.reproduce import definition, flat
+from denslice.reproduce.cell_settings import IndexSetting, Setting
 from denslice.reproduce.cells import Cells, Figures
 from denslice.reproduce.collection import Collection
+from denslice.reproduce.encoded_rows import joined
 from denslice.reproduce.encoding import Encodings
-from denslice.reproduce.parts import joined
-from denslice.reproduce.settings import IndexSetting, Setting
-from denslice.search.retrieve import Settings
+from denslice.search.two_stage import Settings
 from denslice.store.snapshot import Snapshot
 from denslice.store.tiers import SEGMENT_DOCS
 from denslice.vectors import Encoded
-from denslice.view import View
 
 K = 1000
 MEASURES = ("RR@10", "R@1000", "nDCG@10")
@@ -86,7 +86,7 @@ class Measuring:
                 yield setting, self._judged(rankings, times, size, 0.0)
 
     @contextmanager
-    def _built(self, model: Encodings, index: IndexSetting) -> Iterator[View]:
+    def _built(self, model: Encodings, index: IndexSetting) -> Iterator[Reader]:
         """The index, in a folder that is gone afterwards."""
         folder = Path(tempfile.mkdtemp(prefix=".index-", dir=self._work))
         try:
@@ -94,7 +94,7 @@ class Measuring:
         finally:
             shutil.rmtree(folder)
 
-    def _search_index(self, view: View, model: Encodings, setting: Setting, queries: Encoded) -> Figures:
+    def _search_index(self, view: Reader, model: Encodings, setting: Setting, queries: Encoded) -> Figures:
         slicing = view.snapshot.slicing
         asked = queries
         if setting.query == "sliced" and slicing is not None:
@@ -131,7 +131,7 @@ class Measuring:
         return Figures(found.means, found.per_query, p50, p95, size, lost, made["commit"], made["date"])
 
 
-def build(folder: Path, model: Encodings, doc_ids: Sequence[str], setting: IndexSetting) -> View:
+def build(folder: Path, model: Encodings, doc_ids: Sequence[str], setting: IndexSetting) -> Reader:
     """An index of a model's vectors, or of the part of them that the setting asks for."""
     vocab, is_whole = model.facts.vocab, setting.slices is None
     index = Index.create(
@@ -148,10 +148,10 @@ def build(folder: Path, model: Encodings, doc_ids: Sequence[str], setting: Index
         some, count = _only(docs, setting.mode), docs.lexical.shape[0]
         index.add_vectors(doc_ids[at : at + count], some.lexical, dense=some.dense)
         at += count
-    return View(Snapshot(folder))
+    return Reader(Snapshot(folder))
 
 
-def lost_share(view: View) -> float:
+def lost_share(view: Reader) -> float:
     """The part of the documents' weights that lost their slice to a larger one."""
     lost = sum(len(segment.lost.keys) for segment in view.snapshot.segments)
     return lost / max(1, sum(entry.weights for entry in view.snapshot.manifest.segments))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from denslice.reproduce import paper
+from denslice.reproduce import paper_figures
+from denslice.reproduce.cell_settings import Setting, as_in_paper, lexical_models, whole, with_full_query
 from denslice.reproduce.collection import Collection
 from denslice.reproduce.encoding import Encodings
-from denslice.reproduce.page import HEADS, Grid, Page, Results, kept, markdown, measures, p_values
-from denslice.reproduce.settings import Setting, as_in_paper, lexical_models, whole, with_full_query
+from denslice.reproduce.table_page import HEADS, Grid, Page, Results, kept, markdown, measures, p_values
 
 NOTE = (
     "M is the number of slices; “all” is every weight, as in an inverted index. Rows with a sliced query are the "
@@ -51,9 +51,9 @@ def _names(setting: Setting) -> list[str]:
 def _published(model: Encodings, setting: Setting) -> list[str]:
     """The paper's figures for these heads and slices, where it has them."""
     heads = (model.facts.lexical, model.facts.dense)
-    found = paper.TABLE1.get((heads, setting.index.slices))
+    found = paper_figures.TABLE1.get((heads, setting.index.slices))
     if found is None or setting.index.slicing != "stride":
         return ["", "", ""]
-    everything = paper.TABLE1[heads, None]
+    everything = paper_figures.TABLE1[heads, None]
     share = "" if setting.index.slices is None else f"{100 * found.rr / everything.rr:.1f} %"
     return [f"{found.rr:.3f}", f"{found.recall:.3f}", share]

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from denslice.reproduce import flat, paper
-from denslice.reproduce.collection import Collection
-from denslice.reproduce.encoding import Encodings
-from denslice.reproduce.page import HEADS, Grid, Page, Results, markdown, measures, p_values
-from denslice.reproduce.settings import (
+from denslice.reproduce import flat, paper_figures
+from denslice.reproduce.cell_settings import (
     PAPER_THETA,
     IndexSetting,
     Setting,
@@ -16,6 +13,9 @@ from denslice.reproduce.settings import (
     joint_models,
     lexical_models,
 )
+from denslice.reproduce.collection import Collection
+from denslice.reproduce.encoding import Encodings
+from denslice.reproduce.table_page import HEADS, Grid, Page, Results, markdown, measures, p_values
 
 NOTE = (
     "Scored by words, by the dense vectors, or by their sum. “two stages” is the paper's way: stride slicing, a "
@@ -107,8 +107,8 @@ def _names(model: Encodings, setting: Setting) -> list[str]:
 def _published(model: Encodings, setting: Setting) -> list[str]:
     """The paper's figures where the setting is its own: two stages, or Faiss over [CLS]."""
     heads = (model.facts.lexical, model.facts.dense)
-    found = paper.TABLE2.get((heads, setting.index.slices))
+    found = paper_figures.TABLE2.get((heads, setting.index.slices))
     is_its_own = setting.engine == "faiss" or setting.theta == PAPER_THETA
     if found is None or not is_its_own or (setting.index.mode == "lexical" and heads[1] != "none"):
         return ["", "", ""]
-    return [f"{found.rr:.3f}", f"{found.gigabytes * 1e9 / paper.PASSAGES:,.0f}", found.milliseconds]
+    return [f"{found.rr:.3f}", f"{found.gigabytes * 1e9 / paper_figures.PASSAGES:,.0f}", found.milliseconds]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from denslice.reproduce import paper
+from denslice.reproduce import paper_figures
+from denslice.reproduce.cell_settings import Setting, as_in_paper, lexical_models, with_full_query
 from denslice.reproduce.cells import Figures
 from denslice.reproduce.collection import Collection
 from denslice.reproduce.encoding import Encodings
-from denslice.reproduce.page import HEADS, Grid, Page, Results, kept, markdown, measures, p_values
-from denslice.reproduce.settings import Setting, as_in_paper, lexical_models, with_full_query
+from denslice.reproduce.table_page import HEADS, Grid, Page, Results, kept, markdown, measures, p_values
 
 SLICINGS = ("stride", "contiguous", "random", "learned")
 SEEDS = (0, 1, 2)  # of random slicings, whose figures are means over them
@@ -81,8 +81,8 @@ def _mean(values: list[float]) -> float:
 
 
 def _published(model: Encodings, setting: Setting) -> list[str]:
-    found = paper.TABLE3.get(setting.index.slicing)
-    is_splade = (model.facts.lexical, model.facts.dense) == paper.SPLADE
+    found = paper_figures.TABLE3.get(setting.index.slicing)
+    is_splade = (model.facts.lexical, model.facts.dense) == paper_figures.SPLADE
     if found is None or not is_splade or setting.index.slices != 768 or setting.query != "sliced":
         return ["", ""]
     return [f"{found.rr:.3f}", f"{found.recall:.3f}"]

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from denslice.errors import IndexFormatError, InputError
 from denslice.records import json_value
 from denslice.scalars import is_whole
-from denslice.store.documents import PRESENT, Documents, kind_and_value
+from denslice.store.docs_sqlite import PRESENT, Documents, kind_and_value
 from denslice.store.segment import Segment
 
 OPERATORS = ("eq", "ne", "in", "gt", "gte", "lt", "lte", "exists")

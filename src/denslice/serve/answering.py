@@ -8,12 +8,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from denslice.errors import DensliceError, collected_warnings
-from denslice.matches import Words, excerpt, matches
 from denslice.records import Explanation, Hit, Ranking
-from denslice.serve.models import SearchRequest
-from denslice.serve.refusals import busy
+from denslice.search.matches import Words, excerpt, matches
+from denslice.serve.api import SearchRequest
+from denslice.serve.http_errors import busy
 from denslice.serve.searchable import Searchable
-from denslice.stages import stage, timed
+from denslice.stage_timers import stage, timed
 
 FoundDocument = dict[str, Any]  # as models.FoundDocument describes it
 LEAD = 0.25  # of a part of a text that is before its best matches
@@ -43,7 +43,7 @@ class How:
 
 
 @dataclass(frozen=True)
-class Part:
+class AnswerPart:
     """What is shown of a document's title or text, and where in the whole it stands."""
 
     field: str
@@ -134,16 +134,16 @@ def _explained(hit: Hit, told: Explanation, words: Words, max_text: int) -> Foun
     return _found(hit, parts, why)
 
 
-def _found(hit: Hit, parts: Sequence[Part], why: dict[str, Any] | None = None) -> FoundDocument:
+def _found(hit: Hit, parts: Sequence[AnswerPart], why: dict[str, Any] | None = None) -> FoundDocument:
     shown = {part.field: part.shown for part in parts}
     cut = {part.field: {"start": part.start, "length": part.length} for part in parts if part.is_cut}
     return {**hit.to_dict(), **shown, "cut": cut or None, "explanation": why}
 
 
-def _parts(hit: Hit, tokens: set[str], words: Words, max_text: int) -> list[Part]:
+def _parts(hit: Hit, tokens: set[str], words: Words, max_text: int) -> list[AnswerPart]:
     """What is shown of title and text: all, or the part where the tokens are; their beginning where none are given."""
     parts = []
     for field, text in (("title", hit.title), ("text", hit.text)):
         start, end = excerpt(text, tokens, words, max_text, int(LEAD * max_text)) if tokens else (0, max_text)
-        parts.append(Part(field, text[start:end], start, len(text)))
+        parts.append(AnswerPart(field, text[start:end], start, len(text)))
     return parts

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 from denslice.serve.answering import Answer, How
 from denslice.serve.background import Background, in_thread
+from denslice.serve.http_errors import Refusal, busy
+from denslice.serve.limits import Limits
 from denslice.serve.metrics import Metrics
-from denslice.serve.refusals import Refusal, busy
-from denslice.serve.settings import Limits
 
 WORKERS = 2  # batches under way: while one is in a stage that uses one core, the other has the rest
 Work = Callable[[Sequence[str], How], list[Answer]]

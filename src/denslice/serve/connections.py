@@ -12,8 +12,8 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from denslice.serve.refusals import RETRY_AFTER
-from denslice.serve.settings import Limits
+from denslice.serve.http_errors import RETRY_AFTER
+from denslice.serve.limits import Limits
 
 LARGEST_HEAD = 64 << 10  # bytes
 LINGER = 0.5  # seconds an idle connection still takes a request that was on its way when the stop came

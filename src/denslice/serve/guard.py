@@ -9,10 +9,10 @@ from collections.abc import Mapping
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from denslice.serve.keys import check_may_ask, may_write
+from denslice.serve.auth import check_may_ask, may_write
+from denslice.serve.http_errors import Refusal, response
+from denslice.serve.limits import Access, Limits
 from denslice.serve.metrics import Metrics
-from denslice.serve.refusals import Refusal, response
-from denslice.serve.settings import Access, Limits
 
 log = logging.getLogger("denslice.serve")
 CONTENT_POLICY = "; ".join(

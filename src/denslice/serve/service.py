@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from denslice.errors import InputError, LockedError, MissingShardsError
-from denslice.matches import words_of
 from denslice.records import Doc
 from denslice.search.filter import Condition, Every, Filter, Not, Some, parse
+from denslice.search.matches import words_of
 from denslice.serve.answering import Answer, How, answers
+from denslice.serve.api import About, NewDocument, SearchRequest
 from denslice.serve.background import Background, in_thread
 from denslice.serve.batching import Batcher
+from denslice.serve.http_errors import Refusal, busy
+from denslice.serve.limits import Limits
 from denslice.serve.metrics import Metrics
-from denslice.serve.models import About, NewDocument, SearchRequest
-from denslice.serve.refusals import Refusal, busy
 from denslice.serve.searchable import Searchable
-from denslice.serve.settings import Limits
-from denslice.serve.turns import Turns
+from denslice.serve.semaphore import Turns
 
 READERS = 2  # threads that fetch documents
 LOCK_WAIT = 2.0  # seconds a write waits for another process that writes

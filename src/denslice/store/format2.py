@@ -21,7 +21,7 @@ from denslice.store import manifest as manifests
 from denslice.store.files import cannot_read, damaged, load_array, sha256_of
 from denslice.store.folder import Folder
 from denslice.store.segment import Rows
-from denslice.store.segment_writer import Batch
+from denslice.store.segment_writer import DocBatch
 from denslice.vectors import Ints
 
 
@@ -71,12 +71,12 @@ class Format2:
             except BlockingIOError:
                 raise LockedError(f"{self.folder}: a process is reading this index; end it, then upgrade") from None
 
-    def segments(self) -> Iterator[tuple[int, Iterator[Batch]]]:
+    def segments(self) -> Iterator[tuple[int, Iterator[DocBatch]]]:
         """Each segment's live documents: how many, and with all that is stored of them, some at a time."""
         for told in self.body["segments"]:
             yield told["rows"] - told["deleted"], self._batches(told)
 
-    def _batches(self, told: dict[str, Any], size: int = 2_048) -> Iterator[Batch]:
+    def _batches(self, told: dict[str, Any], size: int = 2_048) -> Iterator[DocBatch]:
         folder = self._checked("segments", told)
         rows = np.arange(told["rows"])
         if told["deletions"] is not None:
@@ -88,7 +88,7 @@ class Format2:
         for start in range(0, len(rows), size):
             some = rows[start : start + size]
             vectors = None if dense is None else dense[some]
-            yield Batch(_docs(folder, some), kept.of(some), lost.of(some), lengths[some], vectors)
+            yield DocBatch(_docs(folder, some), kept.of(some), lost.of(some), lengths[some], vectors)
 
     def _checked(self, part: str, told: dict[str, Any]) -> Path:
         folder = self.folder / part / str(told["name"])

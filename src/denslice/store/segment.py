@@ -18,12 +18,12 @@ import numpy.typing as npt
 
 from denslice.records import Doc
 from denslice.store.container import ENDING, Container, write_container
-from denslice.store.documents import NAME as DOCS
-from denslice.store.documents import Documents
+from denslice.store.docs_sqlite import NAME as DOCS
+from denslice.store.docs_sqlite import Documents
 from denslice.store.files import Array, StoredFile, damaged
 from denslice.store.folder import Folder
 from denslice.store.manifest import FileEntry, SegmentEntry, new_name
-from denslice.store.segment_writer import DENSE, WORDS, Batch
+from denslice.store.segment_writer import DENSE, WORDS, DocBatch
 from denslice.vectors import Ints, csr
 
 if TYPE_CHECKING:
@@ -201,11 +201,11 @@ class Segment:
         """The rows that can be found."""
         return np.arange(self.rows) if self.live is None else np.flatnonzero(self.live)
 
-    def live_batches(self, size: int) -> Iterator[Batch]:
+    def live_batches(self, size: int) -> Iterator[DocBatch]:
         """The documents that can be found with all that is stored of them, some at a time."""
         return self.some_batches(self.live_row_numbers(), size)
 
-    def some_batches(self, rows: Ints, size: int) -> Iterator[Batch]:
+    def some_batches(self, rows: Ints, size: int) -> Iterator[DocBatch]:
         """The documents of these rows with all that is stored of them, some at a time."""
         for start in range(0, len(rows), size):
             batch = rows[start : start + size]
@@ -213,7 +213,7 @@ class Segment:
             lengths = self.lengths[batch].astype(np.int64)
             dense = None if self.dense is None else self.dense[batch]
             in_order = [docs[row] for row in batch.tolist()]
-            yield Batch(in_order, self.kept.of(batch), self.lost.of(batch), lengths, dense)
+            yield DocBatch(in_order, self.kept.of(batch), self.lost.of(batch), lengths, dense)
 
     def live_docs(self, size: int) -> Iterator[Doc]:
         """The documents that can be found, in row order, read some at a time."""

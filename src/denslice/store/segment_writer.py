@@ -12,8 +12,8 @@ import numpy as np
 from denslice.errors import InputError
 from denslice.records import Doc
 from denslice.store.container import write_container
-from denslice.store.documents import NAME as DOCS
-from denslice.store.documents import DocumentsWriter
+from denslice.store.docs_sqlite import NAME as DOCS
+from denslice.store.docs_sqlite import DocumentsWriter
 from denslice.store.files import Array, seal, sync_folder
 from denslice.store.manifest import SegmentEntry
 from denslice.vectors import Ints, csr, stacked
@@ -27,7 +27,7 @@ LEVELS = 255  # steps of a posting's value
 
 
 @dataclass(frozen=True)
-class Batch:
+class DocBatch:
     """Documents as they are stored: weights kept and lost by the slicing, lengths, dense vectors if there are any."""
 
     docs: Sequence[Doc]
@@ -56,7 +56,7 @@ class SegmentWriter:
         self.dense: list[Array] = []
         self.weights = 0
 
-    def add(self, batch: Batch) -> None:
+    def add(self, batch: DocBatch) -> None:
         """Appends documents."""
         self.documents.add(batch.docs)
         self.ids += [doc.id for doc in batch.docs]
@@ -135,7 +135,7 @@ def _block_arrays(kept: sp.csr_array) -> dict[str, Array]:
     Steps are rounded up, so that a score from postings is never below the exact one. Within a list they fall, so
     that search can leave out its end.
     """
-    from denslice.kernels import sort_by_value
+    from denslice.array_ops import sort_by_value
 
     columns = kept.tocsc()
     sizes = np.diff(columns.indptr)

@@ -14,7 +14,7 @@ from denslice.slicing import Slicing
 from denslice.store import lock
 from denslice.store import manifest as manifests
 from denslice.store.container import ENDING, Container
-from denslice.store.documents import Moved
+from denslice.store.docs_sqlite import Moved
 from denslice.store.files import NEW, damaged
 from denslice.store.folder import Folder
 from denslice.store.manifest import FileEntry, Manifest

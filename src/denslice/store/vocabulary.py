@@ -22,7 +22,7 @@ ABSENT = -1
 REMEMBERED = 100_000  # lookups a Vocabulary keeps before it forgets them all
 
 
-class Words(Protocol):
+class WordIds(Protocol):
     """What an encoder asks of a vocabulary."""
 
     def find(self, word: str) -> int:

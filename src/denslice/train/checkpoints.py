@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from denslice.encoders.model import BiEncoder
+from denslice.encoders.torch.bi_encoder import BiEncoder
 from denslice.errors import InputError
 from denslice.train.config import SETTINGS, TrainConfig, read_config
 

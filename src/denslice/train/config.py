@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from denslice.corpus.lines import read_text
 from denslice.encoders.model_config import ModelConfig
 from denslice.errors import InputError
-from denslice.lines import read_text
 
 Section = TypeVar("Section")
 SETTINGS = "config.toml"  # the resolved config's name beside a checkpoint

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from denslice.corpus import read_docs, read_queries
+from denslice.corpus.documents import read_docs, read_queries
+from denslice.corpus.lines import located, read_lines
+from denslice.corpus.runs import read_qrels
 from denslice.encoders.model_config import ModelConfig
 from denslice.errors import InputError
-from denslice.lines import located, read_lines
-from denslice.runs import read_qrels
 from denslice.train.tokens import TokenIds, Tokens, tokenised
 from denslice.train.word_reader import WordReader
 
@@ -29,7 +29,7 @@ UNKNOWN = float("nan")  # where the teacher gave no score
 
 
 @dataclass(frozen=True)
-class Batch:
+class TrainBatch:
     """B queries and their P passages: each query's positive, then its hard negatives, query after query."""
 
     queries: Tokens
@@ -37,18 +37,18 @@ class Batch:
     relevant: npt.NDArray[np.bool_]  # (B, P) other passages known to be relevant to the query
     teacher: npt.NDArray[np.float32] | None = None  # (B, P) a teacher's scores, NaN where there are none
 
-    def share(self, process: int, processes: int) -> Batch:
+    def share(self, process: int, processes: int) -> TrainBatch:
         """The texts that one of several processes encodes; the marks stay those of the whole batch."""
         queries, passages = len(self.queries) // processes, len(self.passages) // processes
         mine = range(process * queries, (process + 1) * queries)
         theirs = range(process * passages, (process + 1) * passages)
-        return Batch(self.queries.only(mine), self.passages.only(theirs), self.relevant, self.teacher)
+        return TrainBatch(self.queries.only(mine), self.passages.only(theirs), self.relevant, self.teacher)
 
 
 class Examples(Protocol):
     """What the loop asks of training data."""
 
-    def batches(self, start: int, size: int) -> Iterator[Batch]:
+    def batches(self, start: int, size: int) -> Iterator[TrainBatch]:
         """Batches without end, as they come after the first `start` examples."""
         ...
 
@@ -77,7 +77,7 @@ class Source(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Collection:
+class TrainCollection:
     """Documents and judged queries as token ids. Rows stand for ids."""
 
     doc_ids: list[str]
@@ -87,7 +87,7 @@ class Collection:
     relevant: list[dict[int, int]]  # of each query the grade of every relevant row
 
 
-class Reader:
+class CollectionReader:
     """Reads collections for one model. Documents that several splits share are read and tokenised once."""
 
     def __init__(self, tokenizer: Any, config: ModelConfig) -> None:
@@ -96,7 +96,7 @@ class Reader:
         self._docs: dict[Path, tuple[list[str], Tokens]] = {}
         self._words: dict[Path, WordReader] = {}
 
-    def collection(self, source: Source, limit: int | None = None, few: int | None = None) -> Collection:
+    def collection(self, source: Source, limit: int | None = None, few: int | None = None) -> TrainCollection:
         """The documents, and the first `limit` queries that have a relevant one.
 
         With `few`, only these queries' relevant documents and so many of the others: a quick, easier collection.
@@ -110,7 +110,7 @@ class Reader:
             kept = _fewer(names, {doc for query in queries for doc in grades[query.id]}, few)
             names, docs = [names[row] for row in kept], docs.only(kept)
         rows = {name: row for row, name in enumerate(names)}
-        return Collection(
+        return TrainCollection(
             names,
             docs,
             [query.id for query in queries],
@@ -161,7 +161,7 @@ class Pairs:
 
     def __init__(
         self,
-        collection: Collection,
+        collection: TrainCollection,
         hard: Sequence[Sequence[int]],
         negatives: int,
         seed: int,
@@ -180,19 +180,19 @@ class Pairs:
         """Every document of the collection."""
         return self._collection.docs
 
-    def batches(self, start: int, size: int) -> Iterator[Batch]:
+    def batches(self, start: int, size: int) -> Iterator[TrainBatch]:
         """Batches without end, as they come after the first `start` examples."""
         while True:
             yield self.batch(start, size)
             start += size
 
-    def batch(self, start: int, size: int) -> Batch:
+    def batch(self, start: int, size: int) -> TrainBatch:
         """The batch that comes after the first `start` examples."""
         draw = np.random.default_rng((self._seed, 1, start))
         queries = [self._query_at(position) for position in range(start, start + size)]
         passages = [row for query in queries for row in self._passages(query, draw)]
         found = self._collection
-        return Batch(
+        return TrainBatch(
             found.queries.only(queries),
             found.docs.only(passages),
             self._marks(queries, np.array(passages)),
@@ -244,7 +244,7 @@ class Mixed:
         """Every document of every collection."""
         return chain.from_iterable(pairs.texts() for pairs in self._collections)
 
-    def batches(self, start: int, size: int) -> Iterator[Batch]:
+    def batches(self, start: int, size: int) -> Iterator[TrainBatch]:
         """Batches without end, as they come after the first `start` examples."""
         while True:
             draw = np.random.default_rng((self._seed, 3, start))

@@ -14,12 +14,12 @@ from torch import Tensor
 
 from denslice.train import checkpoints
 from denslice.train.ahead import ahead
+from denslice.train.brute_force import evaluate, views
 from denslice.train.config import TrainConfig
-from denslice.train.evaluate import evaluate, views
-from denslice.train.log import Watch
-from denslice.train.loss import Vectors, losses, score
+from denslice.train.loss import TrainVectors, losses, score
 from denslice.train.optimizer import set_rate, train_mode
 from denslice.train.results import append_result
+from denslice.train.run_log import Watch
 from denslice.train.start import Run, read_judged, start
 from denslice.train.tokens import Padded, padded_texts
 
@@ -91,14 +91,14 @@ def _batches(run: Run) -> Iterator[Tensors]:
         yield Tensors(queries, passages, marks, teacher)
 
 
-def _from_all(vectors: Vectors, run: Run) -> Vectors:
+def _from_all(vectors: TrainVectors, run: Run) -> TrainVectors:
     """The vectors of every process, in the order of the batch; gradients find their way back.
 
     Each process then has the whole loss, so the processes' mean of its gradients is its gradient.
     """
     if run.processes.num_processes == 1:
         return vectors
-    return Vectors(_joined(vectors.lexical), _joined(vectors.dense))
+    return TrainVectors(_joined(vectors.lexical), _joined(vectors.dense))
 
 
 def _joined(part: Tensor | None) -> Tensor | None:
@@ -112,8 +112,10 @@ def _teach(run: Run, batch: Tensors) -> Tensor:
     if run.teacher is None:
         raise ValueError("the run has no teacher")
     with torch.no_grad(), run.processes.autocast():
-        queries = _from_all(Vectors(*run.teacher(batch.queries.ids, batch.queries.mask, batch.queries.words)), run)
-        passages = _from_all(Vectors(*run.teacher(batch.passages.ids, batch.passages.mask, batch.passages.words)), run)
+        queries = _from_all(TrainVectors(*run.teacher(batch.queries.ids, batch.queries.mask, batch.queries.words)), run)
+        passages = _from_all(
+            TrainVectors(*run.teacher(batch.passages.ids, batch.passages.mask, batch.passages.words)), run
+        )
     return score(queries, passages, run.teacher.config.lam).searched
 
 

@@ -15,7 +15,7 @@ from denslice.train.config import LossConfig
 
 
 @dataclass(frozen=True)
-class Vectors:
+class TrainVectors:
     """What the model makes of some texts; a model without a part has None there."""
 
     lexical: Tensor | None  # (n, V) weights ≥ 0
@@ -31,7 +31,7 @@ class Scores:
     searched: Tensor
 
 
-def score(queries: Vectors, passages: Vectors, lam: float) -> Scores:
+def score(queries: TrainVectors, passages: TrainVectors, lam: float) -> Scores:
     """Inner products, and for a joint model their sum: lexical + λ · dense (paper section 5.3 and equation 9)."""
     lexical = _products(queries.lexical, passages.lexical)
     dense = _products(queries.dense, passages.dense)
@@ -44,8 +44,8 @@ def score(queries: Vectors, passages: Vectors, lam: float) -> Scores:
 
 
 def losses(
-    queries: Vectors,
-    passages: Vectors,
+    queries: TrainVectors,
+    passages: TrainVectors,
     relevant: Tensor,
     teacher: Tensor | None,
     config: LossConfig,

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from denslice.encoders.model import BiEncoder, mlm_parts
+from denslice.encoders.torch.bi_encoder import BiEncoder, mlm_parts
 from denslice.errors import InputError
 from denslice.train.ahead import ahead
 from denslice.train.config import WarmupConfig

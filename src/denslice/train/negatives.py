@@ -13,20 +13,20 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from denslice.corpus import read_docs, read_queries
-from denslice.encoders.model import BiEncoder
+from denslice.corpus.documents import read_docs, read_queries
+from denslice.corpus.lines import json_object, located, read_lines
+from denslice.encoders.torch.bi_encoder import BiEncoder
 from denslice.errors import InputError
-from denslice.index import Index
-from denslice.lines import json_object, located, read_lines
+from denslice.index.index import Index
+from denslice.train.brute_force import NOT_FOUND, BruteForce, views
 from denslice.train.config import TrainConfig
-from denslice.train.data import Collection
-from denslice.train.evaluate import NOT_FOUND, Searcher, views
+from denslice.train.data import TrainCollection
 
 MINED_BY = ("bm25", "model")
 
 
 def hard_negatives(
-    config: TrainConfig, folder: Path, collection: Collection, model: BiEncoder, mine: bool
+    config: TrainConfig, folder: Path, collection: TrainCollection, model: BiEncoder, mine: bool
 ) -> list[list[int]]:
     """Of each query of the folder the rows that hard negatives are drawn from, best first.
 
@@ -43,7 +43,7 @@ def hard_negatives(
 
 
 def write_negatives(
-    path: Path, settings: dict[str, Any], collection: Collection, rankings: Iterable[Sequence[int]]
+    path: Path, settings: dict[str, Any], collection: TrainCollection, rankings: Iterable[Sequence[int]]
 ) -> None:
     """Writes rankings of rows, without relevant ones: a line of settings, then one line for each query."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -57,7 +57,7 @@ def write_negatives(
     unfinished.replace(path)
 
 
-def read_negatives(path: Path, collection: Collection) -> list[list[int]]:
+def read_negatives(path: Path, collection: TrainCollection) -> list[list[int]]:
     """The rows that `write_negatives` wrote, for the collection's queries; none for a query the file has not."""
     rows = {name: row for row, name in enumerate(collection.doc_ids)}
     found: dict[str, list[int]] = {}
@@ -97,7 +97,7 @@ def _settings_in(path: Path) -> object:
     return json_object(line).get("settings")
 
 
-def _by_bm25(config: TrainConfig, folder: Path, collection: Collection) -> Iterator[list[int]]:
+def _by_bm25(config: TrainConfig, folder: Path, collection: TrainCollection) -> Iterator[list[int]]:
     rows = {name: row for row, name in enumerate(collection.doc_ids)}
     wanted = set(collection.query_ids)
     with TemporaryDirectory(prefix="denslice-negatives-") as temporary:
@@ -108,14 +108,14 @@ def _by_bm25(config: TrainConfig, folder: Path, collection: Collection) -> Itera
             yield [rows[name] for name in ranking.ids]
 
 
-def _by_model(config: TrainConfig, collection: Collection, model: BiEncoder) -> Iterator[list[int]]:
+def _by_model(config: TrainConfig, collection: TrainCollection, model: BiEncoder) -> Iterator[list[int]]:
     searched = views(model)[-1]  # the joint score, where there is one
-    searcher = Searcher(model, config.evaluation.skip, config.evaluation.tokens)
+    searcher = BruteForce(model, config.evaluation.skip, config.evaluation.tokens)
     found = searcher.search(collection.queries, collection.docs, [searched], _deep(config, collection))
     for ranking in found[searched.name]:
         yield [row for row in ranking.tolist() if row != NOT_FOUND]
 
 
-def _deep(config: TrainConfig, collection: Collection) -> int:
+def _deep(config: TrainConfig, collection: TrainCollection) -> int:
     """Deep enough that `depth` are left when the relevant ones are taken out."""
     return config.data.depth + max(len(grades) for grades in collection.relevant)

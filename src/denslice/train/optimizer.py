@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from denslice.encoders.model import BiEncoder
+from denslice.encoders.torch.bi_encoder import BiEncoder
 from denslice.train.config import OptimizerConfig
 
 

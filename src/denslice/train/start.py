@@ -10,16 +10,16 @@ import torch
 from accelerate import Accelerator
 from torch import nn
 
-from denslice.encoders.model import BiEncoder
+from denslice.encoders.torch.bi_encoder import BiEncoder
 from denslice.errors import InputError
 from denslice.train import checkpoints
 from denslice.train.config import SETTINGS, TrainConfig
-from denslice.train.data import Collection, Examples, Mixed, Pairs, Reader, Scored, Source, read_teacher
-from denslice.train.log import Log, Watch
-from denslice.train.loss import Vectors
+from denslice.train.data import CollectionReader, Examples, Mixed, Pairs, Scored, Source, TrainCollection, read_teacher
+from denslice.train.loss import TrainVectors
 from denslice.train.mlm import calibrate, warm_up
 from denslice.train.negatives import hard_negatives
 from denslice.train.optimizer import make_optimizer
+from denslice.train.run_log import Log, Watch
 from denslice.train.tokens import Padded
 from denslice.train.triples import Triples
 
@@ -33,10 +33,10 @@ class Towers(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, queries: Padded, passages: Padded) -> tuple[Vectors, Vectors]:
+    def forward(self, queries: Padded, passages: Padded) -> tuple[TrainVectors, TrainVectors]:
         """Vectors of B queries and P passages."""
         asked = self.model(queries.ids, queries.mask, queries.words)
-        return Vectors(*asked), Vectors(*self.model(passages.ids, passages.mask, passages.words))
+        return TrainVectors(*asked), TrainVectors(*self.model(passages.ids, passages.mask, passages.words))
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,9 @@ class Run:
     model: BiEncoder
     towers: Any  # the model as the processes share it
     optimizer: Any
-    reader: Reader
+    reader: CollectionReader
     examples: Examples
-    dev: Collection | None  # what is measured while training, on the main process
+    dev: TrainCollection | None  # what is measured while training, on the main process
     teacher: BiEncoder | None
     first: int  # steps done already
 
@@ -71,7 +71,7 @@ def start(config: TrainConfig, resume: bool, watch: Watch | None) -> Run:
     teacher = _teacher_model(config, model)
 
     # the data; hard negatives are mined by one process and read by all
-    reader = Reader(model.tokenizer, model.config)
+    reader = CollectionReader(model.tokenizer, model.config)
     with processes.main_process_first():
         examples = _examples(config, model, reader, is_main)
     dev = read_judged(config, reader, config.evaluation.split) if is_main and config.evaluation.every else None
@@ -99,7 +99,7 @@ def takes_bf16(config: TrainConfig) -> bool:
     return config.optimizer.precision == "bf16"
 
 
-def read_judged(config: TrainConfig, reader: Reader, split: str) -> Collection:
+def read_judged(config: TrainConfig, reader: CollectionReader, split: str) -> TrainCollection:
     """The collection and queries that are measured on."""
     asked = config.evaluation
     folder = asked.folder or config.data.folder
@@ -125,7 +125,7 @@ def _checkpoint(config: TrainConfig, out: Path, resume: bool) -> Path | None:
     return None
 
 
-def _examples(config: TrainConfig, model: BiEncoder, reader: Reader, mine: bool) -> Examples:
+def _examples(config: TrainConfig, model: BiEncoder, reader: CollectionReader, mine: bool) -> Examples:
     data = config.data
     if data.triples is not None:
         collection, queries = (None if path is None else Path(path) for path in (data.collection, data.queries))
@@ -138,7 +138,7 @@ def _examples(config: TrainConfig, model: BiEncoder, reader: Reader, mine: bool)
 
 
 def _pairs(
-    config: TrainConfig, folder: Path, model: BiEncoder, reader: Reader, mine: bool, taught: Scored | None
+    config: TrainConfig, folder: Path, model: BiEncoder, reader: CollectionReader, mine: bool, taught: Scored | None
 ) -> Pairs:
     found = reader.collection(Source.of_folder(folder, config.data.split))
     hard = hard_negatives(config, folder, found, model, mine)

@@ -12,8 +12,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from denslice.encoders.model import Words
-from denslice.train.words import WordTexts
+from denslice.encoders.torch.bi_encoder import WordBatch
+from denslice.train.word_texts import WordTexts
 
 TokenIds = npt.NDArray[np.int32]
 AT_ONCE = 10_000  # texts given to the tokenizer together
@@ -53,7 +53,7 @@ class Padded:
 
     ids: Tensor  # (n, length) int64
     mask: Tensor  # (n, length) int64, 1 where there is a token
-    words: Words | None = None
+    words: WordBatch | None = None
 
     def to(self, device: torch.device) -> Padded:
         """The same on another device."""

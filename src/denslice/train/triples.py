@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from denslice.corpus import read_docs, read_queries
+from denslice.corpus.documents import read_docs, read_queries
+from denslice.corpus.lines import located, read_lines
 from denslice.encoders.model_config import ModelConfig
 from denslice.errors import InputError
-from denslice.lines import located, read_lines
-from denslice.train.data import UNKNOWN, Batch, number_in
+from denslice.train.data import UNKNOWN, TrainBatch, number_in
 from denslice.train.tokens import joined, token_rows
 
 
@@ -46,7 +46,7 @@ class Triples:
         while some := list(islice(lines, 1000)):
             yield from self._passage_rows([fields[-2] for fields in some])
 
-    def batches(self, start: int, size: int) -> Iterator[Batch]:
+    def batches(self, start: int, size: int) -> Iterator[TrainBatch]:
         """Batches without end, as they come after the first `start` examples."""
         lines = islice(self._rounds(), start, None)
         while True:
@@ -88,10 +88,10 @@ class Triples:
         prompt, length = self._config.query_prompt, self._config.query_length
         return token_rows(self._tokenizer, [prompt + text for text in texts], length)
 
-    def _batch(self, lines: list[list[str]]) -> Batch:
+    def _batch(self, lines: list[list[str]]) -> TrainBatch:
         queries = [fields[-3] for fields in lines]
         passages = [name for fields in lines for name in fields[-2:]]
-        return Batch(
+        return TrainBatch(
             joined(self._query_rows(queries)),
             joined(self._passage_rows(passages)),
             _known_relevant(queries, passages),

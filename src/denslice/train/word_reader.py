@@ -13,7 +13,7 @@ from denslice.encoders.model_config import ModelConfig
 from denslice.encoders.word_pieces import DOCS, QUERIES, Standing, standing
 from denslice.store.vocabulary import Growth, Vocabulary
 from denslice.train.tokens import AT_ONCE, Tokens, joined
-from denslice.train.words import WordTexts
+from denslice.train.word_texts import WordTexts
 from denslice.vectors import stacked
 
 

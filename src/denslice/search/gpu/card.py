@@ -16,8 +16,8 @@ import numpy.typing as npt
 from denslice.search.gpu import layout
 from denslice.search.gpu.device import Device, Handle
 from denslice.search.gpu.layout import BOUNDS, CHUNK, DENSE_OF_CANDIDATES, EVERY_CANDIDATE, EXTRA, QUERY, TILE
-from denslice.search.gpu.memory import Held
-from denslice.search.gpu.plan import Plan
+from denslice.search.gpu.query_plan import QueryPlan
+from denslice.search.gpu.upload import Held
 from denslice.vectors import Floats, Ints
 
 TOGETHER = 16  # queries a launch takes; while the card is at some, the host makes the next ones ready
@@ -33,7 +33,7 @@ NO_DENSE: Floats = np.zeros(0, dtype=np.float32)
 
 
 @dataclass(slots=True)
-class Answer:
+class GpuAnswer:
     """Positions and both scores: the k best, best first, equal ones by position, and what equals the k-th."""
 
     positions: Ints
@@ -79,14 +79,14 @@ class Card:
             device.copy_in(self._mask, self._mask_words)
             return self._mask
 
-    def start(self, plans: Sequence[Plan], allowed: Handle | None) -> Started:
+    def start(self, plans: Sequence[QueryPlan], allowed: Handle | None) -> Started:
         """Begins to search for queries that are all alike, on a card that has the rows; the host can go on."""
         space = self._space(len(plans), sum(len(p.keys) for p in plans), _rounded_up(max(p["k"] for p in plans)))
         space.write(plans)
         space.run(len(plans), plans[0], allowed)
         return Started(space, plans, allowed)
 
-    def finish(self, started: Started) -> list[Answer]:
+    def finish(self, started: Started) -> list[GpuAnswer]:
         """The best documents of each query."""
         space, plans = started.space, started.plans
         space.wait()
@@ -96,7 +96,7 @@ class Card:
             for plan, answer in zip(plans, answers, strict=True)
         ]
 
-    def candidates(self, plan: Plan, allowed: Handle | None) -> tuple[Ints, Floats, Floats]:
+    def candidates(self, plan: QueryPlan, allowed: Handle | None) -> tuple[Ints, Floats, Floats]:
         """Stage one's candidates of a query: positions, bounds of their scores, and dense scores where it has any."""
         space = self._space(1, len(plan.keys), 1)
         space.write([plan])
@@ -142,7 +142,7 @@ class Started:
     """A search a card is at."""
 
     space: Space
-    plans: Sequence[Plan]
+    plans: Sequence[QueryPlan]
     allowed: Handle | None
 
 
@@ -190,7 +190,7 @@ class Space:
         types = {"positions": np.uint32, "lexical": np.float32, "dense": np.float32}
         self.came: list[Any] = [came[name].view(kind).reshape(n, self.results) for name, kind in types.items()]
 
-    def write(self, plans: Sequence[Plan]) -> None:
+    def write(self, plans: Sequence[QueryPlan]) -> None:
         """Puts queries where the card will read them."""
         ends = list(accumulate(len(plan.keys) for plan in plans))
         width = self.card.width
@@ -202,7 +202,7 @@ class Space:
             if plan.dense is not None and width:
                 self.host_vectors[at * width : at * width + len(plan.dense)] = plan.dense
 
-    def run(self, count: int, like: Plan, allowed: Handle | None, rescoring: bool = True) -> None:
+    def run(self, count: int, like: QueryPlan, allowed: Handle | None, rescoring: bool = True) -> None:
         """Begins to search for the queries written down, which are all `like` one."""
         flags, cut = like["flags"], like["most"] > 0
         which = (count, flags, cut, allowed is not None, rescoring)
@@ -263,9 +263,9 @@ class Space:
                 card.launch(name, (groups, count), 256, given, 0)
         card.launch("scale", (1, 1), 64, (queries, n), 0)
 
-    def answers(self, count: int) -> list[Answer | None]:
+    def answers(self, count: int) -> list[GpuAnswer | None]:
         """What came back for so many queries; None where one had more candidates than there was room for."""
-        answers: list[Answer | None] = []
+        answers: list[GpuAnswer | None] = []
         for at in range(count):
             flags, candidates, finalists, returned = TOLD(RECORD.unpack_from(self.told, at * RECORD.size))
             has_dense = bool(flags & (EXTRA | DENSE_OF_CANDIDATES))
@@ -276,16 +276,16 @@ class Space:
             else:
                 positions, lexical, dense = (part[at, :returned] for part in self.came)
                 dense = dense.copy() if has_dense else NO_DENSE
-                answers.append(Answer(positions.astype(np.int64), lexical.copy(), dense))
+                answers.append(GpuAnswer(positions.astype(np.int64), lexical.copy(), dense))
         return answers
 
-    def _unordered(self, at: int, count: int, has_dense: bool) -> Answer:
+    def _unordered(self, at: int, count: int, has_dense: bool) -> GpuAnswer:
         """Every finalist as it lies on the card: too many ties, or too many in all, for the card to put in order."""
         cut = slice(at * self.room, at * self.room + count)
         with self.device.using():
             keys, lexical, dense = (self.device.get(part[cut]) for part in (self.finalists, self.lexical, self.dense))
         places = (~keys & 0xFFFFFFFF).astype(np.int64)
-        return Answer(self.card.positions(places), lexical, dense if has_dense else NO_DENSE)
+        return GpuAnswer(self.card.positions(places), lexical, dense if has_dense else NO_DENSE)
 
 
 def _placed(tiles: npt.NDArray[np.void], first: int) -> npt.NDArray[np.void]:

@@ -1,7 +1,7 @@
 // Search on a GPU: posting lists to scores, scores to candidates, candidates to a ranking. docs/gpu.md draws it.
 //
 // A tile is some thousand documents whose scores fit the shared memory of a few warps. Scores of stage one are the
-// same whole numbers as on the CPU (search/cpu.py), so both routes choose the same documents. layout.py has the numbers
+// same whole numbers as on the CPU (search/cpu/postings.py), so both routes choose the same documents. layout.py has the numbers
 // that are not defined here, and the structs as numpy types.
 
 typedef unsigned char u8;

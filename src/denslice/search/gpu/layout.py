@@ -55,7 +55,7 @@ QUERY = np.dtype(
 EVERY_CANDIDATE, DENSE_OF_CANDIDATES, BOUNDS, EXTRA = 1, 2, 4, 8  # flags of a query
 
 
-class Part(Protocol):
+class GpuPart(Protocol):
     """What a card takes in: a segment, or some documents that never were in a folder."""
 
     @property

@@ -1,0 +1,94 @@
+"""Builds contenders, each in a process of its own, and keeps what they built with what it took.
+
+WORK/COLLECTION/CONTENDER-… holds the files and about.json, which is written last: a build that was cut short is
+begun again. A build that is kept is not repeated by later runs; its line says when it was made.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from hashlib import sha256
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, TypeVar
+
+from denslice.bench.bench_data import Collection
+from denslice.bench.contender import Contender
+from denslice.provenance import provenance
+from denslice.store.files import replace_file
+
+ABOUT = "about.json"
+THREADS = tuple(f"{library}_NUM_THREADS" for library in ("NUMBA", "OMP", "OPENBLAS", "MKL", "RAYON"))
+Result = TypeVar("Result")
+
+
+def built(contender: Contender, collection: Collection, work: Path) -> tuple[Path, dict[str, Any]]:
+    """The folder a contender searches in, and what its build took; built now if it is not there."""
+    digest = sha256(json.dumps(dict(contender.parameters), sort_keys=True).encode()).hexdigest()
+    folder = work / collection.name / f"{contender.built_as}-{digest[:8]}"
+    about = folder / ABOUT
+    if not about.exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        made = apart(_build, contender, replace(collection), folder)
+        replace_file(about, (json.dumps(made, indent=2) + "\n").encode())
+        return folder, made | {"kept": False}
+    known: dict[str, Any] = json.loads(about.read_text(encoding="utf-8"))
+    return folder, known | {"kept": True}
+
+
+def apart(function: Callable[..., Result], *arguments: object, threads: int | None = None) -> Result:
+    """What the function returns, called in a fresh process, whose libraries use so many threads."""
+    settings = {} if threads is None else dict.fromkeys(THREADS, str(threads))
+    with _environment(settings), ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+def _build(contender: Contender, collection: Collection, folder: Path) -> dict[str, Any]:
+    contender.prepare(collection, folder)
+    start = time.perf_counter()
+    contender.build(collection, folder)
+    took = time.perf_counter() - start
+    files = {path for pattern in contender.files for path in folder.glob(pattern) if path.is_file()}
+    return {
+        "contender": contender.name,
+        "parameters": dict(contender.parameters),
+        "build_s": round(took, 2),
+        "peak_gb": round(peak_bytes() / 1e9, 3),
+        "bytes": sum(path.stat().st_size for path in files),
+        "made": provenance(contender.packages),
+    }
+
+
+def peak_bytes() -> int:
+    """The most memory this process held. The kernel's own count, as ru_maxrss starts from the parent's."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        lines = dict(line.split(":", 1) for line in status.read_text(encoding="utf-8").splitlines())
+        return int(lines["VmHWM"].split()[0]) * 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+@contextmanager
+def _environment(changes: dict[str, str]) -> Iterator[None]:
+    """The variables while the block runs: a process started in it sees them before its libraries load."""
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name)
+            else:
+                os.environ[name] = value

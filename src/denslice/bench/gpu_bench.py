@@ -1,0 +1,150 @@
+"""Search on a GPU over made-up documents of MS MARCO's number, checked and then timed.
+
+All in one run: exact search with 64 and with every weight, the paper's two stages, batches, exact hybrid search, and
+beside them the paper's formulation and a dense scan in PyTorch. Times go from query vectors on the host to document
+numbers and scores on the host.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from denslice.bench.gpu_collection import Loaded
+from denslice.bench.synthetic import SyntheticCollection
+from denslice.errors import DensliceError
+from denslice.search.gpu.device import cuda_devices
+from denslice.search.two_stage import QueryVectors, Settings
+
+ACTIVE, CANDIDATES, BATCH, K = 64, 10_000, 64, 1000
+WARMING = 0.5  # seconds: a card that has been idle is slower at first
+SLICES, FEWER = 768, (256, 128)  # dense vectors beside them have as many dimensions
+Figures = dict[str, Any]
+
+
+class Bench:
+    """One run over all settings."""
+
+    def __init__(self, docs: int, queries: int, repeats: int, device: str) -> None:
+        self.docs, self.queries, self.repeats, self.device = docs, queries, repeats, device
+        self.name = cuda_devices(device)[0].name
+
+    def run(self, peers: bool) -> Iterator[Figures]:
+        """Figures of each setting, as they come."""
+        with Loaded(SyntheticCollection(self.docs, SLICES, zipf=True), 0, self.device) as loaded:
+            yield from self._lexical(loaded)
+        with Loaded(SyntheticCollection(self.docs, SLICES), SLICES, self.device) as loaded:
+            yield from self._lexical(loaded)
+            yield from self._hybrid(loaded)
+            if peers:
+                yield from self._dense_peer(loaded)
+                yield from self._paper_peer(loaded)
+        for slices in FEWER:
+            with Loaded(SyntheticCollection(self.docs, slices), slices, self.device) as loaded:
+                yield from self._hybrid(loaded)
+
+    def _lexical(self, loaded: Loaded) -> Iterator[Figures]:
+        exact, some, every = Settings(K), self._asked(loaded, ACTIVE), self._asked(loaded, None)
+        yield self._timed(loaded, f"exact, {ACTIVE} weights", some, exact)
+        yield self._timed(loaded, "exact, every slice", every, exact)
+        yield self._timed(loaded, f"postings alone, {ACTIVE} weights", some, replace(exact, rerank=False))
+        yield self._timed(loaded, "postings alone, every slice", every, replace(exact, rerank=False))
+        theta = float(np.median([np.sort(query.weights)[-ACTIVE - 1] for query in every]))
+        stages = Settings(K, theta=theta, candidates=CANDIDATES)
+        yield self._timed(loaded, f"two stages, {ACTIVE} weights, then {CANDIDATES:,} rescored", every, stages)
+        yield self._batches(loaded, exact)
+
+    def _hybrid(self, loaded: Loaded) -> Iterator[Figures]:
+        queries = [loaded.with_vector(query, n) for n, query in enumerate(self._asked(loaded, None))]
+        yield self._timed(loaded, "hybrid exact, every slice", queries, Settings(K))
+        alone = [replace(query, keys=query.keys[:0], weights=query.weights[:0]) for query in queries]
+        yield self._timed(loaded, "dense exact", alone, Settings(K))
+        fused = Settings(K, candidates=CANDIDATES, candidates_from="lexical")
+        yield self._timed(loaded, f"every slice, then {CANDIDATES:,} fused with dense", queries, fused)
+
+    def _dense_peer(self, loaded: Loaded) -> Iterator[Figures]:
+        from denslice.bench.peers.torch_peer import DenseScan
+
+        scan = DenseScan(loaded.parts)
+        queries = [loaded.with_vector(query, n) for n, query in enumerate(self._asked(loaded, None))]
+        alone = [replace(query, keys=query.keys[:0], weights=query.weights[:0]) for query in queries]
+        yield self._peer(loaded, "PyTorch: dense scan", alone, lambda query: scan.search(query, K))
+
+    def _paper_peer(self, loaded: Loaded) -> Iterator[Figures]:
+        from denslice.bench.peers.torch_peer import PaperSearch
+
+        paper = PaperSearch(loaded.collection, loaded.parts)
+        some, every = self._asked(loaded, ACTIVE), self._asked(loaded, None)
+        yield self._peer(loaded, f"PyTorch, as the paper: {ACTIVE} weights", some, lambda q: paper.search(q, K))
+        yield self._peer(loaded, "PyTorch, as the paper: every slice", every, lambda q: paper.search(q, K))
+        name = f"PyTorch, as the paper: two stages, {ACTIVE} weights, then {CANDIDATES:,} rescored"
+        yield self._peer(loaded, name, every, lambda q: paper.search_twice(q, K, ACTIVE, CANDIDATES), complete=False)
+
+    def _asked(self, loaded: Loaded, active: int | None) -> list[QueryVectors]:
+        return [loaded.collection.query(number, active) for number in range(self.queries)]
+
+    def _timed(self, loaded: Loaded, name: str, queries: Sequence[QueryVectors], settings: Settings) -> Figures:
+        loaded.check(queries[:2], settings, K)
+        took = _times(lambda query: loaded.search([query], settings), queries, self.repeats)
+        return _told(loaded, name, took)
+
+    def _batches(self, loaded: Loaded, settings: Settings) -> Figures:
+        batches = [[loaded.collection.query(BATCH * b + n, ACTIVE) for n in range(BATCH)] for b in range(5)]
+        alone = [loaded.search([query], settings)[0] for query in batches[0]]
+        for one, other in zip(alone, loaded.search(batches[0], settings), strict=True):
+            if not np.array_equal(one.positions, other.positions) or not np.array_equal(one.lexical, other.lexical):
+                raise DensliceError("a batch does not find what its queries find alone; nothing is timed")
+        took = _times(lambda batch: loaded.search(batch, settings), batches, self.repeats)
+        figures = _told(loaded, f"batch of {BATCH}, exact, {ACTIVE} weights", took)
+        return figures | {"queries_a_second": round(BATCH / figures["p50_ms"] * 1000)}
+
+    def _peer(
+        self,
+        loaded: Loaded,
+        name: str,
+        queries: Sequence[QueryVectors],
+        search: Callable[[QueryVectors], Any],
+        complete: bool = True,
+    ) -> Figures:
+        few = queries[: max(3, self.queries // 10)]
+        positions, scores = search(few[0])
+        loaded.check_near(few[0], positions, scores, complete)
+        return _told(loaded, name, _times(search, few, max(2, self.repeats // 2)))
+
+
+def table(figures: Sequence[Figures]) -> list[str]:
+    """The figures as Markdown."""
+    head = ["gates", "slices", "dimensions", "", "p50 ms", "p95 ms", "queries/s"]
+    rows = [head, ["---"] * len(head)]
+    for one in figures:
+        rate = one.get("queries_a_second") or round(1000 / one["p50_ms"])
+        cells = [one["gates"], one["slices"], one["dimensions"] or "", one["name"]]
+        rows.append([*map(str, cells), f"{one['p50_ms']:.3f}", f"{one['p95_ms']:.3f}", f"{rate:,}"])
+    return [f"| {' | '.join(row)} |" for row in rows]
+
+
+def _times(work: Callable[[Any], Any], given: Sequence[Any], repeats: int) -> list[float]:
+    """Milliseconds of each call, in turns over all that is given, once the card has worked for a while."""
+    begun = time.perf_counter()
+    while time.perf_counter() - begun < WARMING:
+        for one in given:
+            work(one)
+    took = []
+    for one in [*given] * repeats:
+        start = time.perf_counter()
+        work(one)
+        took.append(1000 * (time.perf_counter() - start))
+    return took
+
+
+def _told(loaded: Loaded, name: str, took: Sequence[float]) -> Figures:
+    collection = loaded.collection
+    gates = "Zipf-like" if collection.zipf else "uniform"
+    figures = {"name": name, "gates": gates, "slices": collection.slices, "dimensions": loaded.dimensions}
+    times = {"p50_ms": np.median(took), "p95_ms": np.percentile(took, 95), "least_ms": min(took)}
+    figures |= {key: round(float(value), 4) for key, value in times.items()} | {"times": len(took)}
+    return figures | {"bytes_a_posting": round(loaded.bytes_a_posting, 3), "load_s": round(loaded.seconds, 1)}

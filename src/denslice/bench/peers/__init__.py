@@ -1,0 +1,1 @@
+"""The contenders of the benchmark: denslice and what a user might take instead of it."""

@@ -1,0 +1,85 @@
+"""Seismic (pyseismic-lsr): approximate search of learned sparse vectors, over clustered and pruned posting lists."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from denslice.bench.bench_data import Collection
+from denslice.bench.contender import Docs, Setting
+
+INDEX, INPUT, QUERIES = "index", "docs.bin", "queries.bin"
+CUTS = (3, 4, 5, 6, 8, 12)
+FACTORS = (0.9, 1.0)
+
+
+@dataclass(frozen=True)
+class Seismic:
+    """Its raw index, whose tokens are numbers as ours are; `parameters` are those of its build."""
+
+    name: str = "Seismic"
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    packages: Sequence[str] = ("pyseismic-lsr",)
+    files: Sequence[str] = (INDEX,)
+    built_as: str = "seismic"
+    module: str = "seismic"
+    most_docs: int | None = None
+    is_linear: bool = True
+    dense: bool = False
+
+    def settings(self, k: int) -> Sequence[Setting]:
+        return [{"query_cut": cut, "heap_factor": factor} for cut in CUTS for factor in FACTORS]
+
+    def prepare(self, collection: Collection, folder: Path) -> None:
+        write_rows(folder / INPUT, collection.docs)
+        write_rows(folder / QUERIES, collection.queries)
+
+    def build(self, collection: Collection, folder: Path) -> None:
+        import seismic
+
+        seismic.SeismicIndexRaw.build(str(folder / INPUT), **self.parameters).save(str(folder / INDEX))
+        (folder / INPUT).unlink()
+
+    def open(self, collection: Collection, folder: Path) -> _OpenedSeismic:
+        return _OpenedSeismic(collection, folder)
+
+
+class _OpenedSeismic:
+    def __init__(self, collection: Collection, folder: Path) -> None:
+        import seismic
+
+        self._index = seismic.SeismicIndexRaw.load(str(folder / INDEX))
+        self._queries = collection.queries
+        self._file = str(folder / QUERIES)
+
+    def query(self, at: int) -> tuple[Any, Any]:
+        row = self._queries[at : at + 1]
+        return row.indices.astype(np.int32), row.data.astype(np.float32)
+
+    def search(self, query: tuple[Any, Any], k: int, setting: Setting) -> list[tuple[float, int]]:
+        found: list[tuple[float, int]] = self._index.search(
+            *query, k, setting["query_cut"], setting["heap_factor"], 0, True
+        )
+        return found
+
+    def docs(self, answer: list[tuple[float, int]]) -> Docs:
+        return np.array([doc for _, doc in answer], dtype=np.int64)
+
+    def search_all(self, k: int, setting: Setting) -> int:
+        found = self._index.batch_search(self._file, k, setting["query_cut"], setting["heap_factor"], 0, True)
+        return len(found)
+
+
+def write_rows(path: Path, rows: sp.csr_array) -> None:
+    """Seismic's own format: how many rows; for each how many tokens, the tokens as uint32, the weights as float32."""
+    with path.open("wb") as file:
+        file.write(np.uint32(rows.shape[0]).tobytes())
+        for start, end in zip(rows.indptr[:-1].tolist(), rows.indptr[1:].tolist(), strict=True):
+            file.write(np.uint32(end - start).tobytes())
+            file.write(rows.indices[start:end].astype("<u4").tobytes())
+            file.write(rows.data[start:end].astype("<f4").tobytes())

@@ -1,0 +1,97 @@
+"""The figures of runs as pictures: recall against time, and time against the size of the collection."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from denslice.bench.bench_table import reported, scaled
+from denslice.errors import MissingExtraError
+
+Line = Mapping[str, Any]
+STYLE: Any = {"svg.hashsalt": "denslice", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
+OURS, INK, GRID = "#0b6e4f", "#444444", "#e5e5e5"
+COLOURS = ("#d1495b", "#edae49", "#00798c", "#8d99ae", "#5f4b8b", "#b07d62")
+MARKERS = "osD^vP"
+LEAST = 0.75  # recall below it is not shown
+
+
+def recall_against_time(line: Line, ks: Sequence[int] = (10, 1000)) -> bytes:
+    """An SVG with a panel for each k: every setting of every contender, and a line through the best of each."""
+    figure = _figure(4.2 * len(ks), 3.4)
+    documents = line["figures"]["documents"]
+    panels = figure.subplots(1, len(ks), squeeze=False)[0]
+    for panel, k in zip(panels, ks, strict=True):
+        for contender, colour, marker in _coloured(line["figures"]["contenders"]):
+            points = [one for one in contender["settings"] if one["k"] == k and one[f"recall@{k}"] >= LEAST]
+            places = sorted((scaled(contender, one["p50_ms"], documents), one[f"recall@{k}"]) for one in points)
+            if places:
+                style = {"color": colour, "marker": marker, "markersize": 9 if marker == "*" else 4}
+                panel.plot(*zip(*places, strict=True), linestyle="none", alpha=0.35, **style)
+                panel.plot(*zip(*_best(places), strict=True), linewidth=1.2, label=contender["name"], **style)
+        panel.set_xscale("log")
+        panel.set(title=f"k = {k}", xlabel="milliseconds a query, p50, one core", ylabel=f"recall@{k}")
+        panel.set_ylim(LEAST, 1.005)
+        panel.grid(color=GRID, linewidth=0.6)
+    panels[-1].legend(frameon=False, fontsize=8, loc="lower right")
+    figure.suptitle(f"{line['collection']}, {documents:,} documents", fontsize=10)
+    return _svg(figure)
+
+
+def time_against_size(lines: Sequence[Line]) -> bytes:
+    """An SVG of milliseconds a query by number of documents: denslice for each k, and peers at k = 10 and 1000."""
+    figure = _figure(6.6, 3.8)
+    panel = figure.subplots()
+    drawn: dict[tuple[str, int], list[tuple[int, float]]] = {}
+    for line in sorted(lines, key=lambda one: int(one["figures"]["documents"])):
+        for contender in line["figures"]["contenders"]:
+            if contender["documents"] == line["figures"]["documents"]:
+                for point in reported(contender):
+                    places = drawn.setdefault((contender["name"], point["k"]), [])
+                    places.append((contender["documents"], point["p50_ms"]))
+    names = list(dict.fromkeys(name for name, _ in drawn))
+    colours = dict(zip(names, (OURS, *COLOURS), strict=False))
+    for (name, k), places in drawn.items():
+        if name == "denslice" or (len(places) > 1 and k != 100):
+            marker = {10: "o", 100: "^", 1000: "s"}[k]
+            label = f"{name}, k = {k}"
+            panel.plot(
+                *zip(*places, strict=True), color=colours[name], marker=marker, markersize=4, linewidth=1.2, label=label
+            )
+    panel.set(xscale="log", yscale="log", xlabel="documents", ylabel="milliseconds a query, p50, one core")
+    panel.grid(color=GRID, linewidth=0.6)
+    panel.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5))
+    return _svg(figure)
+
+
+def _coloured(contenders: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], str, str]]:
+    peers = [one for one in contenders if one["name"] != "denslice"]
+    ours = [(one, OURS, "*") for one in contenders if one["name"] == "denslice"]
+    return [*ours, *((one, colour, marker) for one, colour, marker in zip(peers, COLOURS, MARKERS, strict=False))]
+
+
+def _best(places: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The places, by rising time, that find more than every faster one."""
+    best: list[tuple[float, float]] = []
+    for time, found in places:
+        if not best or found > best[-1][1]:
+            best.append((time, found))
+    return best
+
+
+def _figure(width: float, height: float) -> Any:
+    try:
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("drawing", "plots") from error
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def _svg(figure: Any) -> bytes:
+    import matplotlib as mpl
+
+    buffer = io.BytesIO()
+    with mpl.rc_context(STYLE):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return buffer.getvalue()

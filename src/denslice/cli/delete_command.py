@@ -1,0 +1,27 @@
+"""`denslice delete`: documents out of an index, by their ids."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from denslice.cli.arguments import IndexFolder, Wait, open_folder
+from denslice.errors import InputError
+
+
+def delete(
+    folder: IndexFolder,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="ID...", show_default=False)] = None,
+    ids_from: Annotated[Path | None, typer.Option("--from", metavar="FILE", help="A file with an id a line.")] = None,
+    wait: Wait = 10.0,
+) -> None:
+    """Delete documents by their ids."""
+    from denslice.cli.output import counted, write_line
+    from denslice.corpus.lines import read_lines
+
+    wanted = [*(ids or []), *(line for _, line in read_lines(ids_from))] if ids_from else ids or []
+    if not wanted:
+        raise InputError("no ids given: name them, or a file of them with --from")
+    write_line(f"deleted {counted(open_folder(folder).delete(wanted, wait=wait), 'document')} from {folder}")

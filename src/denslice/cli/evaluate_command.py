@@ -1,0 +1,41 @@
+"""`denslice evaluate`: runs against judgements."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from denslice.cli.arguments import AsJson
+from denslice.errors import InputError
+
+
+def evaluate(
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN... QRELS", help="Run files (TREC, MS MARCO), then the judgements.", show_default=False
+        ),
+    ],
+    measure: Annotated[
+        list[str] | None, typer.Option("-m", help="Such as nDCG@10, RR@10, R@1000, AP or P@5; can be repeated.")
+    ] = None,
+    per_query: Annotated[bool, typer.Option("--per-query", help="Each query's values instead of the means.")] = False,
+    exclude_self: Annotated[
+        bool, typer.Option("--exclude-self", help="Leave out results whose id is the query's own.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure runs against judgements, side by side, with paired tests against the first."""
+    from denslice.cli.output import write_json, write_line
+    from denslice.evaluate import comparison
+    from denslice.evaluate.evaluation import MEASURES, evaluate_files
+
+    if len(files) < 2:
+        raise InputError(f"{files[0]}: name one or more runs and then the judgements, such as run.trec qrels/test.tsv")
+    found = evaluate_files(files[:-1], files[-1], measure or MEASURES, exclude_self)
+    if as_json:
+        write_json(comparison.as_json(found, per_query))
+    else:
+        for line in comparison.query_lines(found) if per_query else comparison.table(found):
+            write_line(line)

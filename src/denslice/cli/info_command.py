@@ -1,0 +1,17 @@
+"""`denslice info`: what an index is."""
+
+from __future__ import annotations
+
+from denslice.cli.arguments import AsJson, IndexFolder, open_folder
+
+
+def info(folder: IndexFolder, as_json: AsJson = False) -> None:
+    """Show what an index is: documents, encoder, slicing, size."""
+    from denslice.cli.output import setting, size, write_json, write_line
+
+    told = open_folder(folder).info()
+    if as_json:
+        return write_json(told)
+    for name, value in told.items():
+        shown = size(value) if name == "bytes" else setting(value)
+        write_line(f"{name.replace('_', ' '):<16} {shown}")

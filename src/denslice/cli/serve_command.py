@@ -1,0 +1,101 @@
+"""The command `denslice serve`: options → settings → a server on a socket. Registered by `app.command()(serve)`."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from denslice.cluster.cluster import open_cluster
+from denslice.cluster.cluster_folder import is_cluster
+from denslice.errors import InputError, MissingExtraError
+from denslice.index.index import Index
+from denslice.serve.limits import Access, Limits
+
+BACKLOG = 2_048
+
+
+def serve(
+    folder: Annotated[Path, typer.Argument(metavar="INDEX", help="The index's folder.", show_default=False)],
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port to listen on; 0 takes a free one.")] = 8000,
+    api_key: Annotated[
+        str | None, typer.Option(envvar="DENSLICE_API_KEY", help="Asked of everyone who reads or writes.")
+    ] = None,
+    open: Annotated[
+        bool, typer.Option("--open", help="Everyone who can reach the server may read without the key.")
+    ] = False,
+    writable: Annotated[
+        bool, typer.Option("--writable", help="Documents can be added and deleted, by the key.")
+    ] = False,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A name that a proxy in front calls this server by.")
+    ] = None,
+    limit: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Such as max_k=100 or timeout=5; can be repeated.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="Where to search: cpu, cuda, or cuda:0,1 for several cards.")] = "cpu",
+    ray: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Serve a cluster of shards on Ray: host:port, auto or local.")
+    ] = None,
+    replicas: Annotated[int, typer.Option(help="With --ray: replicas of each shard.")] = 1,
+    complete: Annotated[
+        bool, typer.Option("--complete", help="With --ray: refuse an answer that lacks a shard, and not only name it.")
+    ] = False,
+) -> None:
+    """Answer searches over HTTP, with a page that shows why."""
+    try:
+        from denslice.serve.connections import server
+        from denslice.serve.http_app import make_app
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("the server", "serve") from error
+    access = Access(host, api_key, open, writable, tuple(allow_host or ()))
+    limits = _limits(limit or ())
+    with _opened(folder.resolve(), device, ray, replicas, complete) as index, _listening(host, port) as listener:
+        running = server(make_app(index, limits, access), limits)
+        shown = f"[{host}]" if ":" in host else host
+        typer.echo(f"{folder} ({len(index):,} documents) on http://{shown}:{listener.getsockname()[1]}")
+        running.run([listener])
+
+
+@contextmanager
+def _opened(folder: Path, device: str, ray: str | None, replicas: int, complete: bool) -> Iterator[Index]:
+    """What is served: the index in a folder, or with an address of Ray the cluster."""
+    if ray is not None:
+        with open_cluster(folder, ray, replicas=replicas, complete=complete, device=device) as cluster:
+            yield cluster
+    elif is_cluster(folder):
+        raise InputError(f"{folder}: is a cluster of shards; say where Ray runs: --ray ADDRESS, or --ray local")
+    else:
+        yield Index.open(folder, device)
+
+
+def _limits(given: Sequence[str]) -> Limits:
+    """The limits, some of them set by NAME=VALUE."""
+    types = {field.name: type(getattr(Limits(), field.name)) for field in fields(Limits)}
+    chosen = {}
+    for one in given:
+        name, _, value = one.partition("=")
+        if name not in types:
+            raise InputError(f"--limit {one}: there is no limit {name!r}; there are {', '.join(types)}")
+        try:
+            chosen[name] = types[name](value)
+        except ValueError:
+            raise InputError(f"--limit {one}: {value!r} is no number") from None
+    return Limits(**chosen)
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """A socket that listens; OSError names the address."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    if not 0 <= port < 1 << 16:
+        raise InputError(f"--port {port}: a port lies between 0 and 65535")
+    try:
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise InputError(f"cannot listen on {host}:{port} ({error.strerror})") from error

@@ -1,0 +1,61 @@
+"""What `denslice index --ray` does: a new cluster, or more documents for one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from denslice.cluster import ray_engine
+from denslice.cluster.cluster import Cluster
+from denslice.cluster.cluster_build import Workers, build_cluster
+from denslice.cluster.cluster_folder import is_cluster, read_layout
+from denslice.cluster.input_parts import READY
+from denslice.cluster.replicas import Serving
+from denslice.corpus.documents import read_docs
+from denslice.errors import InputError
+from denslice.index.from_files import Counter, check_settings
+from denslice.index.index import Index
+from denslice.store.snapshot import Snapshot
+
+SHARDS = 16
+
+
+def index_on_ray(
+    inputs: Sequence[str],
+    to: Path,
+    chosen: Mapping[str, Any],
+    address: str | None,
+    shards: int | None,
+    workers: Workers,
+    counter: Counter,
+    wait: float = 0.0,
+) -> tuple[int, int]:
+    """Builds a cluster of the inputs, or adds them to the one at `to`; how many documents, and bytes all take."""
+    if address is None:
+        raise InputError("--shards needs --ray ADDRESS: where Ray runs, or local")
+    joined = ray_engine.connect(address)
+    try:
+        if is_cluster(to):
+            count = _add(inputs, to, chosen, shards, counter, wait)
+        else:
+            count = build_cluster(inputs, to, chosen, shards or SHARDS, counter, workers)
+    finally:
+        if joined:
+            ray_engine.leave()
+    layout = read_layout(to)
+    return count, sum(Snapshot(layout.shard(number)).bytes() for number in range(layout.shards))
+
+
+def _add(
+    inputs: Sequence[str], to: Path, chosen: Mapping[str, Any], shards: int | None, counter: Counter, wait: float
+) -> int:
+    layout = read_layout(to.resolve())
+    if shards not in (None, layout.shards):
+        raise InputError(
+            f"{to}: has {layout.shards} shards, not {shards}; leave the option out or make another cluster"
+        )
+    if any(name.endswith(READY) for name in inputs):
+        raise InputError(f"{inputs[0]}: ready vectors are added to a cluster from Python: add_vectors")
+    check_settings(Index.open(layout.head), chosen)
+    return Cluster(layout, Serving(), complete=True).add(read_docs(inputs), wait=wait, progress=counter.advance)

@@ -1,0 +1,44 @@
+"""Rankings of shards to the ranking of the whole: best first, equal scores by id."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from denslice.search.two_stage import NO_SCORES, Found
+
+Row = tuple[float, str, int, int, float, float]  # score below zero, id, shard, row, lexical, dense
+
+
+@dataclass(frozen=True)
+class Merged(Found):
+    """What all shards found; `segments` are the shards. `missing` names those that gave no answer."""
+
+    missing: tuple[str, ...] = ()
+
+
+def merge(found: Mapping[int, Found], k: int, missing: tuple[str, ...] = ()) -> Merged:
+    """The k best of what the shards found, each of which has its own k best, in the order of one index."""
+    best = list(islice(heapq.merge(*(_rows(shard, one) for shard, one in found.items())), k))
+    scores, ids, shards, rows, lexical, dense = zip(*best, strict=True) if best else ((),) * 6
+    has_dense = any(len(one.dense) for one in found.values())
+    return Merged(
+        np.array(shards, dtype=np.int64),
+        np.array(rows, dtype=np.int64),
+        list(ids),
+        -np.array(scores, dtype=np.float32),
+        np.array(lexical, dtype=np.float32),
+        np.array(dense, dtype=np.float32) if has_dense else NO_SCORES,
+        missing,
+    )
+
+
+def _rows(shard: int, found: Found) -> Iterator[Row]:
+    dense = found.dense.tolist() if len(found.dense) else [0.0] * len(found.ids)
+    scores, rows, lexical = (-found.scores).tolist(), found.rows.tolist(), found.lexical.tolist()
+    for score, id, row, *parts in zip(scores, found.ids, rows, lexical, dense, strict=True):
+        yield score, id, shard, row, parts[0], parts[1]

@@ -1,0 +1,192 @@
+"""Runs and judgements (qrels), in and out: TREC's, MS MARCO's and BEIR's columns."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TextIO, cast
+
+import numpy as np
+
+from denslice.corpus.datasets import is_dataset, load_dataset
+from denslice.corpus.lines import is_gzip, located, read_lines, reading
+from denslice.errors import InputError
+from denslice.records import Ranking, checked_id
+
+LARGEST_SCORE = 3.4e38  # float32 holds hardly more
+BEIR_HEADER = ("query-id", "corpus-id", "score")
+
+
+def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
+    """The grade of each judged document, by query and document.
+
+    Columns: `query document grade` (BEIR, after a header line) or `query 0 document grade` (TREC, MS MARCO). The
+    path may be an `ir_datasets:` name.
+    """
+    if is_dataset(path):
+        return _dataset_qrels(str(path))
+    path = Path(path)
+    qrels: dict[str, dict[str, int]] = {}
+    for number, line in _file_lines(path, "qrels/test.tsv"):
+        fields = _columns(line, (3, 4))
+        if number == 1 and tuple(fields) == BEIR_HEADER:
+            continue
+        try:
+            _add_judgement(qrels, fields)
+        except InputError as error:
+            raise located(path, number, error) from None
+    if not qrels:
+        raise InputError(f"{path}: has no judgements")
+    return qrels
+
+
+def read_run(path: str | Path) -> list[Ranking]:
+    """The rankings of a run in the order their queries first come, each best first; equal scores by document id.
+
+    Columns: `query Q0 document rank score tag` (TREC), where the score decides and the rank is not looked at,
+    or `query document rank` (MS MARCO), where the score is 1/rank.
+    """
+    path = Path(path)
+    run: dict[str, dict[str, float]] = {}
+    width = 0
+    for number, line in _file_lines(path, "run.trec"):
+        fields = _columns(line, (3, 6))
+        width = width or len(fields)
+        try:
+            _add_result(run, fields, width)
+        except InputError as error:
+            raise located(path, number, error) from None
+    if not run:
+        raise InputError(f"{path}: has no results")
+    return [_ranking(query, scores) for query, scores in run.items()]
+
+
+def write_run(path: str | Path, rankings: Iterable[Ranking], tag: str = "denslice") -> int:
+    """The number of lines written to a TREC run file, gzipped if its name ends in .gz.
+
+    Scores are written so that reading gives the same floats, but for equal ones: tools differ in which of those they
+    take first, so each is written one float32 step below the one before. The file appears whole or not at all.
+    """
+    path = Path(path)
+    _check_word(tag, "tag")
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        if path.exists() and not path.is_file():  # replacing would remove /dev/null itself
+            raise InputError(f"{path}: is there already and is not a file; name a file to write")
+        with _open_new(unfinished, is_gzip(path)) as file:
+            count = sum(_write_ranking(file, ranking, tag) for ranking in rankings)
+        unfinished.replace(path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
+    finally:
+        with suppress(OSError):  # it was renamed, or never opened
+            unfinished.unlink()
+    return count
+
+
+def _dataset_qrels(name: str) -> dict[str, dict[str, int]]:
+    qrels: dict[str, dict[str, int]] = {}
+    for judged in load_dataset(name, "qrels").qrels_iter():
+        _add_judgement(qrels, [judged.query_id, judged.doc_id, str(judged.relevance)])
+    return qrels
+
+
+def _file_lines(path: Path, example: str) -> Iterator[tuple[int, str]]:
+    with reading(path):
+        if path.is_dir():
+            raise InputError(f"{path}: is a folder; name one file, such as {path / example}")
+    return read_lines(path)
+
+
+def _columns(line: str, widths: tuple[int, ...]) -> list[str]:
+    """The columns of a line: cut at tabs if that gives one of the widths, as ids may hold spaces, else at spaces."""
+    fields = [field.strip() for field in line.split("\t")]
+    return fields if len(fields) in widths else line.split()
+
+
+def _add_judgement(qrels: dict[str, dict[str, int]], fields: list[str]) -> None:
+    if len(fields) not in (3, 4):
+        raise InputError(f"{len(fields)} columns, expected `query document grade` or `query 0 document grade`")
+    query, doc = checked_id(fields[0]), checked_id(fields[-2])
+    grade = _whole(fields[-1], "grade")
+    if qrels.setdefault(query, {}).setdefault(doc, grade) != grade:
+        raise InputError(f"document {doc!r} has grade {qrels[query][doc]} for query {query!r} already, now {grade}")
+
+
+def _add_result(run: dict[str, dict[str, float]], fields: list[str], width: int) -> None:
+    if width not in (3, 6) or len(fields) != width:
+        expected = f"{width}, as in the lines before" if width in (3, 6) else "6 (TREC) or 3 (MS MARCO)"
+        raise InputError(f"{len(fields)} columns, expected {expected}")
+    query, doc = checked_id(fields[0]), checked_id(fields[2 if width == 6 else 1])
+    score = _score(fields[4]) if width == 6 else 1 / _rank(fields[2])
+    scores = run.setdefault(query, {})
+    if doc in scores:
+        raise InputError(f"document {doc!r} comes a second time for query {query!r}")
+    scores[doc] = score
+
+
+def _whole(text: str, what: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise InputError(f"{what} {text!r} is not a whole number") from None
+
+
+def _rank(text: str) -> int:
+    rank = _whole(text, "rank")
+    if rank < 1:
+        raise InputError(f"rank {rank} is below 1")
+    return rank
+
+
+def _score(text: str) -> float:
+    try:
+        score = float(text)
+    except ValueError:
+        raise InputError(f"score {text!r} is not a number") from None
+    if not math.isfinite(score):
+        raise InputError(f"score {text!r} is not finite")
+    return score
+
+
+def _ranking(query: str, scores: dict[str, float]) -> Ranking:
+    best_first = sorted(scores, key=lambda doc: (-scores[doc], doc))
+    return Ranking(query, tuple(best_first), tuple(scores[doc] for doc in best_first))
+
+
+def _open_new(path: Path, zipped: bool) -> TextIO:
+    if zipped:
+        return cast(TextIO, gzip.open(path, "wt", encoding="utf-8", newline="\n"))
+    return path.open("w", encoding="utf-8", newline="\n")
+
+
+def _write_ranking(file: TextIO, ranking: Ranking, tag: str) -> int:
+    _check_word(ranking.query_id, "query id")
+    for doc, score in zip(ranking.ids, ranking.scores, strict=True):
+        _check_word(doc, "document id")
+        if not abs(score) <= LARGEST_SCORE:
+            raise InputError(f"the score of document {doc!r} for query {ranking.query_id!r} is {score}, not finite")
+    for rank, (doc, score) in enumerate(zip(ranking.ids, _apart(ranking.scores), strict=True), 1):
+        file.write(f"{ranking.query_id} Q0 {doc} {rank} {float(score)!r} {tag}\n")
+    return len(ranking.ids)
+
+
+def _apart(scores: Sequence[float]) -> Sequence[float]:
+    """The scores, best first, each below the one before as a float32, which is what trec_eval compares."""
+    if (np.diff(np.array(scores, dtype=np.float32)) < 0).all():
+        return scores
+    apart: list[float] = []
+    before = np.float32(np.inf)
+    for score in scores:
+        apart.append(score if np.float32(score) < before else float(np.nextafter(before, np.float32(-np.inf))))
+        before = np.float32(apart[-1])
+    return apart
+
+
+def _check_word(text: str, what: str) -> None:
+    if text.split() != [text]:
+        raise InputError(f"{what} {text!r} cannot stand in a TREC run: it is empty or holds white space")

@@ -1,0 +1,1 @@
+"""Trained models as ONNX files that run without torch (extra `export`)."""

@@ -1,0 +1,97 @@
+"""A trained word model as a folder that onnxruntime and tokenizers can run: `denslice export`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from denslice.encoders.mini import MODEL, TOKENIZER
+from denslice.encoders.model_config import CONFIG
+from denslice.encoders.torch.bi_encoder import BiEncoder
+from denslice.errors import InputError, MissingExtraError
+from denslice.vectors import Floats
+
+
+def export_onnx(path_or_hub_id: str | Path, to: Path, texts: Sequence[str] | None = None) -> None:
+    """Writes the model's graph, tokenizer and settings to a new folder.
+
+    With `texts`, such as it will read, in int8: how large its activations get is measured on them.
+    """
+    try:
+        import onnx
+
+        from denslice.encoders.onnx.graph import graph_of
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("exporting a model", "export") from error
+    model = BiEncoder.load(path_or_hub_id)
+    _check(model)
+    body = model.backbone.base_model
+    ranges = None if texts is None else _ranges(model, texts)
+    weights = {name: value.detach().cpu().numpy() for name, value in body.state_dict().items()}
+    head = {name: value.detach().cpu().numpy() for name, value in _head(model).items()}
+    graph = graph_of(weights, head, body.config.to_dict(), model.config, ranges)
+    to.mkdir(parents=True, exist_ok=True)
+    if any(to.iterdir()):
+        raise InputError(f"{to}: is a folder with other things in it; choose another name")
+    try:
+        onnx.save(graph, to / MODEL)
+        _save_tokenizer(model, to / TOKENIZER)
+        (to / CONFIG).write_text(json.dumps(model.config.to_json(), indent=2) + "\n", encoding="utf-8")
+    except BaseException:
+        shutil.rmtree(to, ignore_errors=True)
+        raise
+
+
+def _check(model: BiEncoder) -> None:
+    kind = model.backbone.config.model_type
+    if kind != "bert" or model.config.lexical != "words" or model.config.dense == "none":
+        told = f"{kind} with lexical {model.config.lexical} and dense {model.config.dense}"
+        raise InputError(f"only a BERT that weighs words and has a dense vector can be exported, not {told}")
+    if model.projection is not None:
+        raise InputError("a model with a projection of its dense vector cannot be exported")
+    if model.backbone.config.hidden_act != "gelu":
+        raise InputError(f"a BERT with {model.backbone.config.hidden_act} cannot be exported, only one with gelu")
+
+
+def _head(model: BiEncoder) -> dict[str, Tensor]:
+    """The word head's parameters by their names in it."""
+    return {name.removeprefix("token_head."): p for name, p in model.state_dict().items() if "token_head." in name}
+
+
+def _ranges(model: BiEncoder, texts: Sequence[str]) -> dict[str, Floats]:
+    """The largest input of each linear layer of the body, channel by channel, over the texts."""
+    found: dict[str, Tensor] = {}
+
+    def watch(name: str) -> Callable[[nn.Module, tuple[Tensor, ...]], None]:
+        def keep(_: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+            largest = inputs[0].abs().flatten(0, -2).amax(0)  # (inputs,)
+            found[name] = torch.maximum(found[name], largest) if name in found else largest
+
+        return keep
+
+    body = model.backbone.base_model
+    layers = [(name, part) for name, part in body.named_modules() if isinstance(part, nn.Linear)]
+    hooks = [part.register_forward_pre_hook(watch(name)) for name, part in layers]
+    with torch.inference_mode():
+        for text in texts:
+            split = model.tokenizer(
+                text.lower(), truncation=True, max_length=model.config.max_length, return_tensors="pt"
+            )
+            body(input_ids=split["input_ids"], attention_mask=split["attention_mask"])
+    for hook in hooks:
+        hook.remove()
+    if not found:
+        raise InputError("no text to measure the model on; int8 needs some")
+    return {name: largest.numpy() for name, largest in found.items()}
+
+
+def _save_tokenizer(model: BiEncoder, path: Path) -> None:
+    tokenizer = model.tokenizer.backend_tokenizer
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    tokenizer.save(str(path), pretty=False)

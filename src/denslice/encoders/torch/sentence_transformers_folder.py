@@ -1,0 +1,213 @@
+"""sentence-transformers' folder layout, read and written without that package.
+
+`modules.json` lists the steps from text to vector. Two spellings of their names are about: those up to 5.3 ("old") and
+those since ("new"). Only the last part of a name differs in meaning, so both are read alike.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save_file
+from torch import Tensor
+
+from denslice.encoders.model_config import ModelConfig
+from denslice.encoders.torch.model_folder import MODULES, ModelFolder, load_weights, read_json
+from denslice.errors import InputError
+
+NAMES = ("new", "old")
+SPELLED = {  # module: its old name, its new name
+    "Transformer": ("models.Transformer", "base.modules.transformer.Transformer"),
+    "MLMTransformer": ("sparse_encoder.models.MLMTransformer", "base.modules.transformer.Transformer"),
+    "SpladePooling": ("sparse_encoder.models.SpladePooling", "sparse_encoder.modules.splade_pooling.SpladePooling"),
+    "Pooling": ("models.Pooling", "sentence_transformer.modules.pooling.Pooling"),
+    "Dense": ("models.Dense", "base.modules.dense.Dense"),
+    "Normalize": ("models.Normalize", "base.modules.normalize.Normalize"),
+}
+SETTINGS = "config_sentence_transformers.json"
+TRANSFORMER = "sentence_bert_config.json"
+OLD_POOLINGS = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean"}
+DOC_PROMPTS = ("document", "passage", "corpus")
+CHAINS = (
+    ["Transformer", "SpladePooling"],
+    ["Transformer", "Pooling"],
+    ["Transformer", "Pooling", "Normalize"],
+    ["Transformer", "Pooling", "Dense"],
+    ["Transformer", "Pooling", "Dense", "Normalize"],
+)
+READABLE = "Transformer and SpladePooling, or Transformer and Pooling with Dense and Normalize after it if need be"
+LONGEST = 1 << 20  # tokens; stands for "as long as the backbone allows"
+
+
+def read_sentence_transformers(folder: Path) -> ModelFolder:
+    """A SparseEncoder (SPLADE) or a dense SentenceTransformer."""
+    modules = _modules(folder)
+    body = modules["Transformer"]
+    if "SpladePooling" in modules:
+        _check_splade(modules["SpladePooling"])
+        return ModelFolder(body, ModelConfig(lexical="splade", **_limits(folder, body)))
+    heads = _dense_weights(modules["Dense"]) if "Dense" in modules else {}
+    config = ModelConfig(
+        dense=_pooling(modules["Pooling"]),
+        dimensions=len(heads["projection.weight"]) if heads else None,
+        normalise="Normalize" in modules,
+        **_limits(folder, body),
+    )
+    return ModelFolder(body, config, heads)
+
+
+def body_folder(folder: Path) -> Path:
+    """Where the backbone and its tokenizer lie: the folder itself, or the one its modules.json names."""
+    return _modules(folder)["Transformer"] if (folder / MODULES).is_file() else folder
+
+
+def lowers_case(body: Path) -> bool:
+    """Whether texts are put in lower case before the tokenizer sees them."""
+    return bool(_transformer_settings(body).get("do_lower_case", False))
+
+
+def write_sentence_transformers(
+    folder: Path, config: ModelConfig, width: int, heads: Mapping[str, Tensor], has_pooler: bool, names: str
+) -> None:
+    """Adds what `SparseEncoder(folder)` or `SentenceTransformer(folder)` needs; joint models and uniCOIL have no place.
+
+    `has_pooler`: the backbone's class has a pooling layer, which the saved weights are without.
+    """
+    if config.lexical == "splade" and config.dense == "none":
+        modules = {"MLMTransformer": "", "SpladePooling": "1_SpladePooling"}
+        pooling = {"pooling_strategy": "max", "activation_function": "relu", "word_embedding_dimension": None}
+        _write_json(folder / "1_SpladePooling" / "config.json", pooling)
+    elif config.lexical == "none":
+        modules = _write_dense(folder, config, width, heads)
+    else:
+        return
+    is_sparse = config.lexical == "splade"
+    _write_json(folder / MODULES, [_entry(*module, names) for module in enumerate(modules.items())])
+    _write_json(folder / TRANSFORMER, _transformer(config, is_sparse, has_pooler, names))
+    similarity = "cosine" if config.normalise else "dot"
+    kind = "SparseEncoder" if is_sparse else "SentenceTransformer"
+    prompts = {"query": config.query_prompt, "document": config.doc_prompt}
+    _write_json(folder / SETTINGS, {"model_type": kind, "prompts": prompts, "similarity_fn_name": similarity})
+
+
+def _modules(folder: Path) -> dict[str, Path]:
+    """The modules by kind, in order, if they are a chain that can be read, and where their files lie."""
+    entries = read_json(folder / MODULES)
+    kinds = [_kind(entry, folder) for entry in entries]
+    if kinds not in CHAINS:
+        raise InputError(f"{folder / MODULES} lists {', '.join(kinds)}; denslice reads {READABLE}")
+    return {kind: folder / entry["path"] for kind, entry in zip(kinds, entries, strict=True)}
+
+
+def _kind(entry: Mapping[str, Any], folder: Path) -> str:
+    """A module's name without the path of its class; the two classes of transformers are one to us."""
+    package, _, name = str(entry.get("type")).rpartition(".")
+    if package.partition(".")[0] != "sentence_transformers" or name not in SPELLED or "path" not in entry:
+        raise InputError(f"{folder / MODULES}: cannot read a module of type {entry.get('type')}")
+    return "Transformer" if name == "MLMTransformer" else name
+
+
+def _check_splade(folder: Path) -> None:
+    settings = read_json(folder / "config.json")
+    way = settings.get("pooling_strategy", "max"), settings.get("activation_function", "relu")
+    if way != ("max", "relu"):
+        raise InputError(f"{folder / 'config.json'}: SPLADE pools by {way[0]} of {way[1]}; denslice by max of relu")
+
+
+def _pooling(folder: Path) -> str:
+    settings = read_json(folder / "config.json")
+    mode = settings.get("pooling_mode")
+    if mode is None:
+        modes = [OLD_POOLINGS.get(key, key) for key, on in settings.items() if key.startswith("pooling_mode_") and on]
+        mode = modes[0] if len(modes) == 1 else modes or "mean"
+    if mode not in ("cls", "mean") or not settings.get("include_prompt", True):
+        raise InputError(f"{folder / 'config.json'}: pooling {mode}; denslice pools cls or mean, prompt included")
+    return str(mode)
+
+
+def _dense_weights(folder: Path) -> dict[str, Tensor]:
+    settings = read_json(folder / "config.json")
+    activation = str(settings.get("activation_function", "torch.nn.modules.activation.Tanh"))
+    if not activation.endswith(".Identity") or settings.get("use_residual"):
+        raise InputError(f"{folder / 'config.json'}: a projection by {activation}; denslice projects linearly")
+    safe = folder / "model.safetensors"
+    old = folder / "pytorch_model.bin"
+    weights = load_weights(old if old.is_file() and not safe.is_file() else safe)
+    if "linear.weight" not in weights:
+        raise InputError(f"the weights in {folder} have no linear.weight")
+    return {name.replace("linear.", "projection."): tensor for name, tensor in weights.items()}
+
+
+def _limits(folder: Path, body: Path) -> dict[str, Any]:
+    """The longest text and the prompts; sentence-transformers cuts queries where it cuts documents."""
+    length = _transformer_settings(body).get("max_seq_length") or LONGEST
+    if length == LONGEST and (body / "tokenizer_config.json").is_file():
+        length = min(int(read_json(body / "tokenizer_config.json").get("model_max_length") or LONGEST), LONGEST)
+    settings = read_json(folder / SETTINGS) if (folder / SETTINGS).is_file() else {}
+    prompts = settings.get("prompts") or {}
+    doc = next((prompts[name] for name in DOC_PROMPTS if name in prompts), "")
+    query = prompts.get("query", "")
+    return {"max_length": length, "query_length": length, "query_prompt": query, "doc_prompt": doc}
+
+
+def _transformer_settings(body: Path) -> dict[str, Any]:
+    """The settings of the transformer step, whose file was once named after the kind of model."""
+    files = sorted(body.glob("sentence_*_config.json"), key=lambda path: path.name != TRANSFORMER)
+    return dict(read_json(files[0])) if files else {}
+
+
+def _write_dense(folder: Path, config: ModelConfig, width: int, heads: Mapping[str, Tensor]) -> dict[str, str]:
+    """Writes the modules after the transformer; all modules and where they lie."""
+    modes = {key: mode == config.dense for key, mode in OLD_POOLINGS.items()}
+    _write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": width, **modes})
+    modules = {"Transformer": "", "Pooling": "1_Pooling"}
+    if config.dimensions is not None:
+        _write_projection(folder / "2_Dense", heads)
+        modules["Dense"] = "2_Dense"
+    if config.normalise:
+        modules["Normalize"] = f"{len(modules)}_Normalize"
+        _write_json(folder / modules["Normalize"] / "config.json", {})
+    return modules
+
+
+def _write_projection(folder: Path, heads: Mapping[str, Tensor]) -> None:
+    weights = {name.replace("projection.", "linear."): heads[name] for name in heads if name.startswith("projection.")}
+    out, into = weights["linear.weight"].shape
+    settings = {"in_features": into, "out_features": out, "bias": "linear.bias" in weights}
+    identity = {"activation_function": "torch.nn.modules.linear.Identity"}
+    _write_json(folder / "config.json", settings | identity)
+    save_file(weights, folder / "model.safetensors")
+
+
+def _entry(at: int, module: tuple[str, str], names: str) -> dict[str, Any]:
+    kind, path = module
+    return {"idx": at, "name": str(at), "path": path, "type": f"sentence_transformers.{_spelled(kind, names)}"}
+
+
+def _spelled(kind: str, names: str) -> str:
+    if names not in NAMES:
+        raise InputError(f"names is {names!r}, expected one of {', '.join(NAMES)}")
+    old, new = SPELLED[kind]
+    return new if names == "new" else old
+
+
+def _transformer(config: ModelConfig, is_sparse: bool, has_pooler: bool, names: str) -> dict[str, Any]:
+    settings: dict[str, Any] = {"max_seq_length": config.max_length, "do_lower_case": False}
+    if has_pooler:
+        settings["model_args"] = {"add_pooling_layer": False}
+    if is_sparse and names == "new":
+        reads = {"text": {"method": "forward", "method_output_name": "logits"}}
+        settings |= {
+            "transformer_task": "fill-mask",
+            "modality_config": reads,
+            "module_output_name": "token_embeddings",
+        }
+    return settings
+
+
+def _write_json(path: Path, value: object) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,0 +1,1 @@
+"""Runs against judgements: measures, and tests of their differences."""

@@ -1,0 +1,109 @@
+"""Runs side by side: paired tests against the first of them, and the table and JSON that show it all."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from denslice.evaluate.evaluation import Evaluation
+
+Key = TypeVar("Key", bound=Hashable)
+Values = Mapping[str, float]  # of a measure, by query
+
+
+def p_values(evaluations: Sequence[Evaluation]) -> dict[tuple[str, str], float]:
+    """p of each later run against the first, by run and measure, Holm-corrected over all."""
+    first, *others = evaluations
+    pairs = [(one, measure) for one in others for measure in first.means]
+    return corrected_p(
+        {(one.name, measure): (first.per_query[measure], one.per_query[measure]) for one, measure in pairs}
+    )
+
+
+def corrected_p(pairs: Mapping[Key, tuple[Values, Values]]) -> dict[Key, float]:
+    """p of a two-sided paired t-test for each pair, Holm-corrected over all; empty where there is a single query."""
+    tested = [paired_p(one, other) for one, other in pairs.values()]
+    corrected = holm([p for p in tested if p is not None])
+    return dict(zip(pairs, corrected, strict=True)) if len(corrected) == len(pairs) else {}
+
+
+def paired_p(one: Values, other: Values) -> float | None:
+    """p of a two-sided paired t-test over the queries; 1 where no query differs, None where there is one query."""
+    from scipy.stats import ttest_rel
+
+    a, b = (np.array([values[query] for query in one]) for values in (one, other))
+    if len(a) < 2:
+        return None
+    if (a == b).all():
+        return 1.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # differences all alike: t is infinite, and p 0
+        return float(ttest_rel(a, b).pvalue)
+
+
+def holm(values: Sequence[float]) -> list[float]:
+    """The p-values, in their order, corrected by Holm's step-down method."""
+    order = np.argsort(values, kind="stable")
+    factors = np.arange(len(values), 0, -1)
+    corrected = np.empty(len(values))
+    corrected[order] = np.maximum.accumulate(np.minimum(1, np.array(values)[order] * factors))
+    return [float(one) for one in corrected]
+
+
+def table(evaluations: Sequence[Evaluation]) -> list[str]:
+    """A line for each run with its means, p in brackets, and lines below that say what they are."""
+    first = evaluations[0]
+    tested = p_values(evaluations)
+    rows = [["", *first.means]]
+    for one in evaluations:
+        rows.append([one.name, *(_cell(mean, tested.get((one.name, name))) for name, mean in one.means.items())])
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines.append("")
+    lines += _notes(evaluations)
+    if tested:
+        count = f"{len(tested)} comparison{'s' if len(tested) > 1 else ''}"
+        lines.append(f"In brackets: p of a paired t-test against {first.name}, Holm-corrected for {count}.")
+    return lines
+
+
+def query_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
+    """The value of every query and measure, with tabs between: query, measure, and a column for each run."""
+    yield "\t".join(["query", "measure", *(one.name for one in evaluations)])
+    for measure, values in evaluations[0].per_query.items():
+        for query in values:
+            found = [f"{one.per_query[measure][query]:.4f}" for one in evaluations]
+            yield "\t".join([query, measure, *found])
+
+
+def as_json(evaluations: Sequence[Evaluation], per_query: bool) -> dict[str, Any]:
+    """Everything as one JSON object; `p` is there for runs after the first."""
+    tested = p_values(evaluations)
+    runs = []
+    for one in evaluations:
+        told: dict[str, Any] = {"run": one.name, "answered": one.answered, "tied": one.tied, "measures": one.means}
+        if tested and one is not evaluations[0]:
+            told["p"] = {measure: tested[one.name, measure] for measure in one.means}
+        if per_query:
+            told["per_query"] = one.per_query
+        runs.append(told)
+    queries = len(next(iter(evaluations[0].per_query.values())))
+    test = {"test": "paired t-test against the first run, two-sided, Holm-corrected"} if tested else {}
+    return {"queries": queries, **test, "runs": runs}
+
+
+def _cell(mean: float, p: float | None) -> str:
+    return f"{mean:.4f}" if p is None else f"{mean:.4f} ({p:.2g})"
+
+
+def _notes(evaluations: Sequence[Evaluation]) -> Iterator[str]:
+    queries = len(next(iter(evaluations[0].per_query.values())))
+    yield f"Means over {queries:,} judged {'query' if queries == 1 else 'queries'}."
+    for one in evaluations:
+        if one.answered < queries:
+            yield f"{one.name} has results for {one.answered:,} of them; the others count as 0."
+        if one.tied:
+            yield f"{one.name} has equal scores in {one.tied:,}: which comes first, ir-measures chooses by its rules."

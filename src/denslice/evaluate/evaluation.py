@@ -1,0 +1,120 @@
+"""Runs and judgements to measures, all computed by ir-measures (extra `eval`), none by hand.
+
+A run is handed over as it is, so figures are those of ir-measures' own command. docs/evaluation.md tells how ties fall.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from denslice.corpus.runs import read_qrels, read_run
+from denslice.errors import InputError, MissingExtraError
+from denslice.records import Ranking
+
+MEASURES = ("nDCG@10", "RR@10", "R@1000")
+Run = Mapping[str, Mapping[str, float]]  # query → document → score
+Qrels = Mapping[str, Mapping[str, int]]  # query → document → grade
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a run reached. Every judged query counts, with 0 where the run has nothing for it."""
+
+    name: str
+    means: dict[str, float]
+    per_query: dict[str, dict[str, float]]  # measure → query → value, queries in the judgements' order
+    answered: int  # judged queries the run has results for
+    tied: int  # queries with equal scores, whose order ir-measures chooses
+
+
+def evaluate(run: Run, qrels: Qrels, measures: Sequence[str] = MEASURES, name: str = "run") -> Evaluation:
+    """The mean of each measure over the judged queries, and its value for every one of them."""
+    parsed = parsed_measures(measures)
+    answered = [query for query in qrels if run.get(query)]
+    if not answered:
+        asked = f"the run's first is {next(iter(run), None)!r}, the judgements' {next(iter(qrels), None)!r}"
+        raise InputError(f"{name}: no query of the run is judged; {asked}")
+    found = _ir_measures().calc(parsed, dict(qrels), {query: dict(run[query]) for query in answered})
+    values = {(metric.measure, metric.query_id): float(metric.value) for metric in found.per_query}
+    return Evaluation(
+        name,
+        {str(measure): float(found.aggregated[measure]) for measure in parsed},
+        {str(measure): {query: values[measure, query] for query in qrels} for measure in parsed},
+        len(answered),
+        sum(_has_ties(run[query]) for query in answered),
+    )
+
+
+def evaluate_files(
+    runs: Sequence[str | Path], qrels: str | Path, measures: Sequence[str] = MEASURES, exclude_self: bool = False
+) -> list[Evaluation]:
+    """The evaluation of each run file; `exclude_self` leaves out results whose id is the query's."""
+    parsed_measures(measures)  # a slip there should not cost the reading of large files
+    judged = read_qrels(qrels)
+    found = []
+    for path in runs:
+        run = {ranking.query_id: _scores(ranking) for ranking in read_run(path)}
+        found.append(evaluate(without_self(run) if exclude_self else run, judged, measures, str(path)))
+    return found
+
+
+def as_run(rankings: Iterable[Ranking]) -> Run:
+    """Rankings as a run that is measured in exactly their order: a document's score tells its rank and no more."""
+    return {ranking.query_id: {doc: 1 / rank for rank, doc in enumerate(ranking.ids, 1)} for ranking in rankings}
+
+
+def without_self(run: Run) -> Run:
+    """The run without results whose id is the query's own, for collections whose queries are documents."""
+    return {query: {doc: score for doc, score in found.items() if doc != query} for query, found in run.items()}
+
+
+def parsed_measures(names: Sequence[str]) -> list[Any]:
+    """The measures of ir-measures with these names; InputError names the first that it cannot compute."""
+    measures = []
+    for name in names:
+        try:
+            measure = _ir_measures().parse_measure(name)
+            _check_cutoff(measure)
+            _ir_measures().evaluator([measure], {})
+        except (NameError, ValueError, AssertionError, AttributeError, TypeError) as error:
+            told = "expected such as nDCG@10, RR@10, R@1000, AP or P@5"
+            raise InputError(f"measure {name!r}: {_reason(error)}; {told}") from None
+        measures.append(measure)
+    return list(dict.fromkeys(measures))
+
+
+def _check_cutoff(measure: Any) -> None:
+    """Refuses cutoffs below 1, at which trec_eval crashes."""
+    cutoff = measure.params.get("cutoff", 1)
+    if not isinstance(cutoff, int) or cutoff < 1:
+        raise ValueError(f"the cutoff must be a whole number of at least 1, not {cutoff!r}")
+
+
+def _reason(error: Exception) -> str:
+    if "invalid param cutoff" in str(error):
+        return "it needs a cutoff"
+    if "Unsupported" in str(error):
+        return "ir-measures cannot compute it with what is installed"
+    return str(error).partition("\n")[0].rstrip(".")
+
+
+def _scores(ranking: Ranking) -> dict[str, float]:
+    return dict(zip(ranking.ids, ranking.scores, strict=True))
+
+
+def _has_ties(found: Mapping[str, float]) -> bool:
+    scores = np.array(list(found.values()), dtype=np.float32)  # as trec_eval has them
+    return len(np.unique(scores)) < len(scores)
+
+
+def _ir_measures() -> Any:
+    try:
+        import ir_measures
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("evaluation", "eval") from error
+    return ir_measures

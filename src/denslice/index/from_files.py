@@ -1,0 +1,208 @@
+"""Files to an index folder, all or nothing: a new index is built out of sight and renamed into place."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import chain
+from pathlib import Path
+from typing import Any, Protocol
+
+import scipy.sparse as sp
+
+from denslice.corpus.documents import read_docs, read_vectors
+from denslice.corpus.lines import ending, is_gzip
+from denslice.errors import DensliceError, InputError, LockedError
+from denslice.index.index import Index
+from denslice.records import Doc
+from denslice.store import lock
+from denslice.store import manifest as manifests
+from denslice.store.files import sync_folder
+from denslice.vectors import stacked
+
+READY = ".npz"
+LINES = (".jsonl", ".json", ".tsv")
+OF_WORDS = ("language", "phrases")  # settings of encoders whose tokens are words
+
+Fill = Callable[[Index], int]
+Vectors = tuple[list[str], sp.csr_array]
+
+
+class Counter(Protocol):
+    """What shows how far the indexing is."""
+
+    def expect(self, total: int | None) -> None:
+        """Says how many documents will come."""
+        ...
+
+    def advance(self, count: int) -> None:
+        """Says that so many are done."""
+        ...
+
+
+def index_files(inputs: Sequence[str], to: Path, chosen: Mapping[str, Any], counter: Counter, wait: float = 0.0) -> int:
+    """Adds the inputs to the index at `to`, made with the chosen settings if it is not there; how many documents."""
+    there = _existing(to, chosen)
+    if any(name.endswith(READY) for name in inputs):
+        ids, weights = _read_vectors(inputs, there, chosen)
+        chosen = {"encoder": "vectors", "vocab": weights.shape[1], **chosen}
+        counter.expect(len(ids))
+        return _fill(
+            to, there, chosen, lambda index: index.add_vectors(ids, weights, wait=wait, progress=counter.advance)
+        )
+    docs = read_docs(inputs)
+    if there is None and "encoder" not in chosen:
+        docs = texts_only(docs)
+    counter.expect(_expected([Path(name) for name in inputs]))
+    return _fill(to, there, chosen, lambda index: index.add(docs, wait=wait, progress=counter.advance))
+
+
+def new_index(to: Path, chosen: Mapping[str, Any], fill: Fill) -> Index:
+    """A new index with what `fill` puts in; on any error, or Ctrl-C, nothing is left of it."""
+    with _out_of_sight(to) as hidden, create_index(hidden, chosen) as index:
+        fill(index)
+    return Index.open(to)
+
+
+def _fill(to: Path, there: Index | None, chosen: Mapping[str, Any], fill: Fill) -> int:
+    if there is not None:
+        return fill(there)
+    return len(new_index(to, chosen, fill))
+
+
+# --- the folder
+
+
+def _existing(to: Path, chosen: Mapping[str, Any]) -> Index | None:
+    """The index to add to, or None where one can be made; the settings chosen must be its own."""
+    if _is_free(to):
+        return None
+    if not to.is_dir():
+        raise InputError(f"{to}: is a file; an index is a folder, choose another name")
+    if not (to / manifests.NAME).exists():
+        raise InputError(f"{to}: is a folder with other things in it, not an index; choose another name")
+    index = Index.open(to)
+    check_settings(index, chosen)
+    return index
+
+
+def check_settings(index: Index, chosen: Mapping[str, Any]) -> None:
+    """InputError if the index was made with other settings than are chosen."""
+    made = index.info()
+    made |= made["encoder_options"]
+    for name, value in chosen.items():
+        if made.get(name) != value:
+            was = f"with --{name} {made[name]}" if made.get(name) is not None else f"without --{name}"
+            raise InputError(f"{index.path}: was made {was}, not {value}; leave the option out or make another index")
+
+
+def _is_free(to: Path) -> bool:
+    """Whether an index can be made there: nothing is, or an empty folder."""
+    return not to.exists() or (to.is_dir() and not any(to.iterdir()))
+
+
+@contextmanager
+def _out_of_sight(to: Path) -> Iterator[Path]:
+    """A hidden folder beside `to` that takes its name when the block ends well, and is removed when it does not."""
+    if not _is_free(to):
+        raise InputError(f"{to}: is there already; choose another name")
+    hidden = to.with_name(f".{to.name}.building")
+    new_parents = [folder for folder in hidden.parents if not folder.exists()]
+    try:
+        with _only_builder(hidden):
+            yield hidden
+            hidden.rename(to)
+    except BaseException as error:
+        for folder in new_parents:
+            with suppress(OSError):
+                folder.rmdir()
+        if isinstance(error, DensliceError | OSError) and str(hidden) in str(error):
+            raise InputError(str(error).replace(str(hidden), str(to))) from error
+        raise
+    sync_folder(to.parent)
+
+
+@contextmanager
+def _only_builder(hidden: Path) -> Iterator[None]:
+    """Clear away what a run that died has left, and what this one leaves in the end; LockedError if another is alive.
+
+    Nothing is removed without the lock: the folder may be another run's.
+    """
+    held = hidden.with_name(f"{hidden.name}.lock")
+    with ExitStack() as stack:
+        try:
+            hidden.parent.mkdir(parents=True, exist_ok=True)
+            is_ours = stack.enter_context(lock.alive(held))
+        except OSError as error:
+            raise InputError(f"{hidden}: cannot make an index here ({error.strerror})") from error
+        if not is_ours:
+            raise LockedError(f"{hidden}: {lock.holder(held)} is making this index; try again later")
+        try:
+            if hidden.exists():
+                shutil.rmtree(hidden)
+            yield
+        finally:
+            shutil.rmtree(hidden, ignore_errors=True)
+            with suppress(OSError):  # the index may stand already, and the next run takes the lock over
+                held.unlink()
+
+
+def create_index(folder: Path, chosen: Mapping[str, Any]) -> Index:
+    """A new, empty index with the chosen settings."""
+    settings = {"encoder": "mini", **chosen}
+    options = {name: settings.pop(name) for name in OF_WORDS if name in settings}
+    return Index.create(folder, **settings, options=options)
+
+
+# --- documents
+
+
+def texts_only(docs: Iterable[Doc]) -> Iterator[Doc]:
+    """The documents; one with a ready vector is an error, since nobody said whether to take it or the text."""
+    for doc in docs:
+        if doc.vector is not None:
+            advice = "choose --encoder vectors to index the vectors, or --encoder mini to index the texts"
+            raise InputError(f"document {doc.id!r} has a ready vector; {advice}")
+        yield doc
+
+
+def _expected(paths: Sequence[Path]) -> int | None:
+    """The lines of the files, which are as many as their documents; None where counting would be slow."""
+    files = [path / "corpus.jsonl" if path.is_dir() else path for path in paths]
+    if any(is_gzip(file) or ending(file) not in LINES or not file.is_file() for file in files):
+        return None
+    return sum(_lines(file) for file in files)
+
+
+def _lines(path: Path) -> int:
+    with path.open("rb") as file:
+        return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(1 << 20), b""))
+
+
+# --- ready vectors
+
+
+def _read_vectors(inputs: Sequence[str], there: Index | None, chosen: Mapping[str, Any]) -> Vectors:
+    """The ids and weights of all files, whose columns must be the index's."""
+    for name in inputs:
+        if not name.endswith(READY):
+            raise InputError(f"{name}: is not {READY}; index ready vectors and other files one after the other")
+    encoder = chosen.get("encoder", "vectors") if there is None else there.info()["encoder"]
+    if encoder != "vectors":
+        raise InputError(f"{inputs[0]}: holds ready vectors, which an index with --encoder {encoder} cannot take")
+    vocab = chosen.get("vocab") if there is None else there.info()["vocabulary"]
+    parts: list[Vectors] = []
+    for name in inputs:
+        parts.append(read_vectors(name, vocab))
+        vocab = parts[-1][1].shape[1]
+    _check_distinct(inputs, [ids for ids, _ in parts])
+    return list(chain.from_iterable(ids for ids, _ in parts)), stacked([weights for _, weights in parts])
+
+
+def _check_distinct(names: Sequence[str], parts: Sequence[list[str]]) -> None:
+    seen: set[str] = set()
+    for name, ids in zip(names, parts, strict=True):
+        if both := seen.intersection(ids):
+            raise InputError(f"{name}: id {min(both)!r} was already used in a file before it; ids must be unique")
+        seen.update(ids)

@@ -1,0 +1,340 @@
+"""View: one commit of an index, searched and explained. It never changes; an Index moves from one view to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import cached_property, lru_cache, partial
+from itertools import chain, islice, pairwise
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from denslice import encoders
+from denslice.cores import cores
+from denslice.densify import split_by_slice
+from denslice.encoders import Encoder
+from denslice.encoders.bm25 import idf
+from denslice.errors import InputError, warn
+from denslice.records import Doc, Explanation, Query, Ranking, checked_vector, given_id
+from denslice.search import two_stage
+from denslice.search.cpu.addresses import Parts
+from denslice.search.explain import Naming, explain
+from denslice.search.filter import named_fields, parse, passing
+from denslice.search.gpu.searcher import Cards, Progress
+from denslice.search.hits import only_hits, rows_with_dense
+from denslice.search.two_stage import NO_MASK, Found, Mask, QueryVectors, Settings
+from denslice.stage_timers import stage
+from denslice.store.segment import Segment
+from denslice.store.snapshot import Snapshot
+from denslice.vectors import Encoded, Floats, Ints, Phrases, Weights, csr, dense_rows, lexical_csr, no_weights
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+BATCH = 256  # queries searched, or documents fetched, at a time
+TOGETHER = 16  # queries a thread takes at a time, at most
+REMEMBERED = 64  # queries whose vectors are kept for the next explanation, and names of fields
+LONGEST_NAME = 80  # characters of a field's name that a warning shows
+Where = Mapping[str, Any] | None
+
+
+class Statistics(Protocol):
+    """What idf is computed from: the whole collection's counts, which for a shard are not its own."""
+
+    @property
+    def docs(self) -> int:
+        """How many documents can be found."""
+        ...
+
+    def document_frequencies(self, keys: Ints) -> Ints:
+        """How many of them have each token."""
+        ...
+
+
+class Reader:
+    """A snapshot and the encoder that made its vectors."""
+
+    def __init__(self, snapshot: Snapshot, cards: Cards | None = None, progress: Progress | None = None) -> None:
+        """A commit, searched on `cards` where some are given; they take in the segments they do not hold yet."""
+        self.snapshot = snapshot
+        self.statistics: Statistics = snapshot
+        self.cards = None if cards is None else cards.moved(snapshot.segments).load(progress)
+
+    def moved(self, snapshot: Snapshot) -> Reader:
+        """Return a view of another commit, as ready to search as this one is: what both have in common is shared."""
+        view = Reader(snapshot, self.cards)
+        if "parts" in vars(self):
+            view.parts = Parts.of(snapshot.segments, self.parts)
+            if two_stage.is_small(self.parts) and not two_stage.is_small(view.parts):
+                two_stage.load_loops(view.parts, snapshot.manifest.dimensions)  # while this one is still searched
+        return view
+
+    @cached_property
+    def parts(self) -> Parts:
+        """The segments, as they are searched on the CPU."""
+        return Parts(self.snapshot.segments)
+
+    @property
+    def generation(self) -> int:
+        """The commit this is a view of."""
+        return self.snapshot.manifest.generation
+
+    @property
+    def commit(self) -> str:
+        """The commit's own name, which no other commit of any index has."""
+        return self.snapshot.manifest.commit
+
+    @cached_property
+    def encoder(self) -> Encoder:
+        """The encoder, over the vocabulary of this commit."""
+        manifest = self.snapshot.manifest
+        return encoders.load(manifest.encoder, manifest.encoder_options, self.snapshot.words)
+
+    @cached_property
+    def vocab(self) -> int:
+        """How many tokens there are."""
+        return self.snapshot.manifest.encoder_options.get("vocab") or len(self.snapshot.words)
+
+    def rank(self, queries: Iterable[Query], settings: Settings, where: Where) -> Iterator[Ranking]:
+        """The best documents for each query, in the queries' order."""
+        queries, first = iter(queries), 0
+        while batch := list(islice(queries, BATCH)):
+            with stage("encode"):
+                encoded = self.encode(batch, first)
+            yield from self.rank_encoded([given_id(query.id) for query in batch], encoded, settings, where)
+            first += len(batch)
+
+    def rank_ready(self, encoded: Encoded, settings: Settings, where: Where) -> list[Ranking]:
+        """The best documents for each ready vector."""
+        count = encoded.weights.shape[0]
+        if count <= BATCH:
+            return self.rank_encoded([""] * count, encoded, settings, where)
+        batches = (encoded.rows(start, start + BATCH) for start in range(0, count, BATCH))
+        return [ranking for batch in batches for ranking in self.rank_ready(batch, settings, where)]
+
+    def rank_encoded(
+        self, ids: Sequence[str], encoded: Encoded, settings: Settings, where: Where = None
+    ) -> list[Ranking]:
+        """The best documents for each query, the queries being encoded already."""
+        found = self.find(self.query_vectors(encoded, settings), settings, where)
+        if where is not None and not any(one.ids for one in found):
+            self._warn_of_unknown_fields(where)
+        return [self._ranking(id, one) for id, one in zip(ids, found, strict=True)]
+
+    def explain(self, encoded: Encoded, id: str, settings: Settings) -> Explanation:
+        """Why a document scores what it does for one encoded query."""
+        return self.explain_vectors(*self.explained(encoded, settings), id)
+
+    def explained(self, encoded: Encoded, settings: Settings) -> tuple[QueryVectors, QueryVectors]:
+        """One encoded query as it is asked, and as it was before any slicing."""
+        asked, whole = (self.query_vectors(encoded, settings, sliced)[0] for sliced in (True, False))
+        return asked, replace(whole, phrases=encoded.phrases)
+
+    def explain_vectors(self, query: QueryVectors, whole: QueryVectors, id: str) -> Explanation:
+        """Why a document scores what it does for a query; `whole` is the query before any slicing, with its phrases."""
+        place = self.snapshot.find(id)
+        if place is None:
+            raise InputError(f"no document {id!r} in {self.snapshot.folder}")
+        return explain(
+            *place, query, whole, Naming(self.encoder.token, whole.phrases, self._held(*place, whole.phrases))
+        )
+
+    def _held(self, segment: Segment, row: int, asked: Phrases) -> Phrases:
+        """The phrases of a document, where any were asked for."""
+        return self.encoder.phrases(segment.documents.fetch([row])[row].contents) if asked else {}
+
+    def docs(self) -> Iterator[Doc]:
+        """Every document that can be found."""
+        for segment in self.snapshot.segments:
+            yield from segment.live_docs(BATCH)
+
+    def get(self, id: str) -> Doc | None:
+        """The document with this id."""
+        place = self.snapshot.find(id)
+        return place[0].documents.fetch([place[1]])[place[1]] if place else None
+
+    def encode(self, queries: Sequence[Query], first: int = 0) -> Encoded:
+        """The queries' vectors, before idf and λ. An error counts the queries from `first`."""
+        reads = self.encoder.reads
+        return self.encoder.encode_queries([_read(query, at, reads) for at, query in enumerate(queries, first)])
+
+    def encode_again(self, query: Query) -> Encoded:
+        """The query's vectors, kept for a while: it is often explained for one document after the other."""
+        if self.encoder.reads == "text" and isinstance(query.text, str):
+            return self._encode_text(query.text)
+        return self.encode([query])
+
+    @cached_property
+    def _encode_text(self) -> Callable[[str], Encoded]:
+        encode = self.encoder.encode_queries  # not self: a view that is let go of shall be gone at once
+        return lru_cache(REMEMBERED)(lambda text: encode([text]))
+
+    def ready(self, weights: object, dense: object = None) -> Encoded:
+        """Ready query vectors, checked: rows of lexical weights, and a dense vector for each where there are any."""
+        rows = lexical_csr(weights, self.columns())
+        vectors = None if dense is None else dense_rows(dense, rows.shape[0])
+        if vectors is not None and self.snapshot.manifest.segments:
+            self._check_dimensions(vectors.shape[1])
+        return Encoded(rows, vectors)
+
+    def ready_one(self, weights: object, dense: object = None) -> Encoded:
+        """One ready query vector, checked."""
+        encoded = self.ready(weights, dense)
+        if encoded.weights.shape[0] != 1:
+            raise InputError(f"expected one query, found {encoded.weights.shape[0]}; search_vectors_batch takes many")
+        return encoded
+
+    def columns(self) -> int:
+        """How many columns matrices of ready vectors have; InputError where the index takes none."""
+        manifest = self.snapshot.manifest
+        if manifest.encoder != "vectors":
+            raise InputError(f"this index encodes text with {manifest.encoder}; it takes no ready vectors")
+        if not manifest.encoder_options.get("vocab"):
+            told = "this index was created without vocab=, so the tokens of its vectors are words"
+            raise InputError(f"{told}: give {{token: weight}}, or create an index with vocab= to use matrices")
+        return self.vocab
+
+    def _check_dimensions(self, found: int) -> None:
+        """InputError where a query's dense vector is not as wide as the documents'."""
+        width = self.snapshot.manifest.dimensions
+        if width is None:
+            raise InputError("the query has a dense vector, and the documents of this index have none")
+        if width != found:
+            raise InputError(f"the query has {found} dimensions, the index {width}")
+
+    def info(self) -> dict[str, Any]:
+        """What the index is: encoder, slicing, counts and sizes."""
+        manifest, slicing = self.snapshot.manifest, self.snapshot.manifest.slicing
+        return {
+            "path": str(self.snapshot.folder),
+            "documents": self.snapshot.docs,
+            "deleted": sum(segment.deleted for segment in manifest.segments),
+            "segments": len(manifest.segments),
+            "generation": manifest.generation,
+            "encoder": manifest.encoder,
+            "encoder_options": dict(manifest.encoder_options),
+            "slicing": slicing.kind,
+            "slices": slicing.slices,
+            "skip": slicing.skip,
+            "seed": slicing.seed,
+            "query": manifest.query,
+            "filterable": list(manifest.filterable),
+            "dimensions": manifest.dimensions,
+            "vocabulary": self.vocab,
+            "weights": sum(segment.weights for segment in manifest.segments),
+            "bytes": self.snapshot.bytes(),
+        }
+
+    def find(self, queries: Sequence[QueryVectors], settings: Settings, where: Where = None) -> list[Found]:
+        """What is found for each query, on all cores."""
+        with stage("filter"):
+            masks = self._masks(where)
+        with stage("search"):
+            search = partial(self._search, settings)
+            return only_hits(search, queries, masks, settings.k, self.snapshot.segments, lambda: self._with_dense)
+
+    def _search(self, settings: Settings, queries: Sequence[QueryVectors], masks: Sequence[Mask]) -> list[Found]:
+        """The best documents for each query, and with a dense vector every document has a score."""
+        if self.cards is not None:
+            return self.cards.search(queries, settings, masks)
+        if len(queries) == 1:
+            return [two_stage.search(self.parts, queries[0], settings, masks)]
+        threads = cores()
+        few = max(1, min(TOGETHER, len(queries) // (2 * threads)))  # of a thread at a time
+        some = [queries[at : at + few] for at in range(0, len(queries), few)]
+        search = partial(two_stage.search_some, self.parts, settings=settings, masks=masks)
+        if threads == 1:
+            return list(chain.from_iterable(map(search, some)))
+        with ThreadPoolExecutor(threads) as pool:
+            return list(chain.from_iterable(pool.map(search, some)))
+
+    @cached_property
+    def _with_dense(self) -> list[Mask]:
+        """Per segment a 1 for each row that has a dense vector."""
+        return [rows_with_dense(segment) for segment in self.snapshot.segments]
+
+    def query_vectors(self, encoded: Encoded, settings: Settings, sliced: bool = True) -> list[QueryVectors]:
+        """Each query as search takes it, with the parts its mode asks for and λ in its dense vector.
+
+        A dense vector that is all zeros, or is weighed by 0, is none.
+        """
+        mode = settings.mode or ("lexical" if encoded.dense is None else "hybrid")
+        if mode != "lexical" and encoded.dense is None:
+            raise InputError(f"mode {mode} needs dense vectors, and this index or query has none")
+        keys, weights, starts = self._weighted(encoded.weights, sliced)
+        if mode == "dense":
+            starts = np.zeros_like(starts)
+        lam = self.encoder.lam if settings.lam is None else settings.lam
+        vectors: list[Floats | None] = [None] * (len(starts) - 1)
+        if mode != "lexical" and encoded.dense is not None:
+            weighed = np.float32(lam) * encoded.dense  # (queries, dimensions)
+            vectors = [vector if vector.any() else None for vector in weighed]
+        cuts = [slice(start, end) for start, end in pairwise(starts.tolist())]
+        return [QueryVectors(keys[cut], weights[cut], vector) for cut, vector in zip(cuts, vectors, strict=True)]
+
+    def _weighted(self, weights: sp.csr_array | Weights, sliced: bool) -> tuple[Ints, Floats, Ints]:
+        """The queries' keys, weights and where each begins: with idf, if the encoder leaves it to us; and sliced."""
+        if self.snapshot.manifest.slicing.vocab is None:
+            weights = no_weights(*weights.shape)
+        data = weights.data
+        if self.encoder.uses_idf:
+            data = data * idf(self.statistics.document_frequencies(weights.indices), self.statistics.docs)
+        if sliced and self.snapshot.manifest.query == "sliced" and self.snapshot.slicing is not None:
+            whole = csr((data, weights.indices, weights.indptr), weights.shape)
+            weights, _ = split_by_slice(whole, self.snapshot.slicing)
+            data = weights.data
+        return weights.indices.astype(np.int64), data, weights.indptr
+
+    def _masks(self, where: Where) -> list[Mask]:
+        """Per segment a 0 for each row that is deleted or does not pass; empty where every row may be found."""
+        segments = self.snapshot.segments
+        live = [NO_MASK if segment.live is None else segment.live for segment in segments]
+        if where is None:
+            return live
+        parsed, filterable = parse(where), self.snapshot.manifest.filterable
+        passes = [passing(parsed, segment, filterable) for segment in segments]
+        return [mask & here if len(here) else mask for mask, here in zip(passes, live, strict=True)]
+
+    def _warn_of_unknown_fields(self, where: Mapping[str, Any]) -> None:
+        """A DensliceWarning for each field that a filter which found nothing names, and that no document has."""
+        for field in sorted(named_fields(parse(where))):
+            if not self._has_field(field):
+                warn(f"no document has the field {field[:LONGEST_NAME]!r}, which where names")
+
+    @cached_property
+    def _has_field(self) -> Callable[[str], bool]:
+        """Whether a document has a field; kept, since nothing changes in a commit. Without documents, always."""
+        segments = self._every_segment()
+        return lru_cache(REMEMBERED)(lambda field: not segments or any(s.documents.has_field(field) for s in segments))
+
+    def _every_segment(self) -> Sequence[Segment]:
+        return self.snapshot.segments
+
+    def _ranking(self, query_id: str, found: Found) -> Ranking:
+        parts = tuple(zip(found.lexical.tolist(), found.dense.tolist(), strict=True)) if len(found.dense) else ()
+        documents = partial(self._documents, found)
+        return Ranking(query_id, tuple(found.ids), tuple(found.scores.tolist()), parts, documents)
+
+    def _documents(self, found: Found) -> list[Doc]:
+        """The documents found, in their order."""
+        docs: dict[tuple[int, int], Doc] = {}
+        with stage("documents"):
+            for at in np.unique(found.segments).tolist():
+                rows = found.rows[found.segments == at].tolist()
+                docs |= {(at, row): doc for row, doc in self.snapshot.segments[at].documents.fetch(rows).items()}
+        return [docs[place] for place in zip(found.segments.tolist(), found.rows.tolist(), strict=True)]
+
+
+def _read(query: object, position: int, reads: str) -> object:
+    """What an encoder reads of a query."""
+    if not isinstance(query, Query):
+        raise InputError(f"query {position} is {type(query).__name__}, expected a Query")
+    if reads == "text":
+        if not isinstance(query.text, str):
+            raise InputError(f"query {position} is {type(query.text).__name__}, expected a text")
+        return query.text
+    if query.vector is None:
+        raise InputError("this index holds ready vectors: a query must be a vector too, not a text")
+    return checked_vector(query.vector)

@@ -1,0 +1,279 @@
+"""Compiled loops over documents' own arrays: exact scores from weights, dense scores, and ids.
+
+Import this module inside the function that needs it: numba is slow to load. Arrays come from files that may be
+damaged: no number in them may make a loop leave an array. Where they lie is told by a table of `parts`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from denslice.compiling import compiled, compiled_reordering, helper
+from denslice.search.cpu.addresses import (
+    BASE,
+    DOCS,
+    ID_LETTERS,
+    ID_STARTS,
+    KEY_BYTES,
+    LETTERS,
+    ROW_KEYS,
+    ROW_STARTS,
+    ROW_WEIGHTS,
+    WEIGHTS,
+)
+from denslice.search.cpu.intrinsics import as_bits, as_float, bytes_at, half, prefetch, shorts_at, words_at
+
+EMPTY = 0xFFFFFFFF
+AHEAD = 16  # rows whose place is asked for before it is needed; the row itself half as far ahead
+LINE_FEED = 10
+SIEVE = 4096  # a table this size stays in a core's first cache
+
+
+@compiled
+def rescore(parts, positions, keys, weights):
+    """The exact score of each position: the sum over the query's keys of query weight · row weight. They must rise."""
+    return exact_scores(parts, positions, keys, weights)
+
+
+@helper
+def exact_scores(parts, positions, keys, weights):
+    """What `rescore` returns."""
+    query = _hashed(keys, weights)
+    maybe = np.zeros(SIEVE, np.uint8)
+    for j in range(len(keys)):
+        maybe[keys[j] & (SIEVE - 1)] = 1
+    exact = np.empty(len(positions), np.float32)
+    start = 0
+    for part in parts:
+        end = start
+        while end < len(positions) and positions[end] < part[BASE] + part[DOCS]:
+            end += 1
+        if end > start:
+            rows = positions[start:end] - part[BASE]
+            starts, row_weights = (
+                words_at(part[ROW_STARTS], part[DOCS] + 1),
+                shorts_at(part[ROW_WEIGHTS], part[WEIGHTS]),
+            )
+            if part[KEY_BYTES] == 2:
+                row_keys = shorts_at(part[ROW_KEYS], part[WEIGHTS])
+                _rescore(rows, starts, row_keys, row_weights, query, maybe, exact[start:end])
+            else:
+                wide_keys = words_at(part[ROW_KEYS], part[WEIGHTS])
+                _rescore(rows, starts, wide_keys, row_weights, query, maybe, exact[start:end])
+        start = end
+    return exact
+
+
+@helper
+def _rescore(rows, row_starts, row_keys, row_weights, query, maybe, exact):
+    table, table_weights = query
+    places = np.empty(1024, np.uint64)
+    for i in range(min(AHEAD, len(rows))):
+        prefetch(row_starts, rows[i])
+    for i in range(min(AHEAD // 2, len(rows))):
+        _prefetch_row(rows[i], row_starts, row_keys, row_weights)
+    for i in range(len(rows)):
+        if i + AHEAD < len(rows):
+            prefetch(row_starts, rows[i + AHEAD])
+        if i + AHEAD // 2 < len(rows):
+            _prefetch_row(rows[i + AHEAD // 2], row_starts, row_keys, row_weights)
+        start, end = np.int64(row_starts[rows[i]]), min(np.int64(row_starts[rows[i] + 1]), len(row_keys))
+        if end - start > len(places):
+            places = np.empty(end - start, np.uint64)
+        count = 0
+        for p in range(np.uint64(start), np.uint64(end)):  # without a branch: which keys match cannot be foreseen
+            places[count] = p
+            count += maybe[row_keys[p] & (SIEVE - 1)]
+        total = 0.0
+        for p in places[:count]:
+            at = _slot(row_keys[p], len(table))
+            while table[at] != EMPTY and table[at] != row_keys[p]:
+                at = (at + 1) & (len(table) - 1)
+            total += np.float64(table_weights[at]) * half(row_weights[p])
+        exact[i] = total
+
+
+@helper
+def _prefetch_row(row, row_starts, row_keys, row_weights):
+    start, end = np.int64(row_starts[row]), np.int64(row_starts[row + 1])
+    for p in range(start, min(end, start + 256), 32):  # a line of memory holds so many
+        prefetch(row_keys, p)
+        prefetch(row_weights, p)
+
+
+@helper
+def _hashed(keys, weights):
+    """The query as an open hash table: keys, EMPTY where there is none, and weights, 0 there."""
+    size = 256
+    while size < 4 * len(keys):
+        size *= 2
+    table = np.full(size, EMPTY, np.uint32)
+    table_weights = np.zeros(size, np.float32)
+    for j in range(len(keys)):
+        at = _slot(keys[j], size)
+        while table[at] != EMPTY:
+            at = (at + 1) & (size - 1)
+        table[at] = keys[j]
+        table_weights[at] = weights[j]
+    return table, table_weights
+
+
+@helper
+def _slot(key, size):
+    return np.int64(((np.uint64(key) * np.uint64(0x9E3779B1)) >> np.uint64(15)) & np.uint64(size - 1))
+
+
+@compiled
+def ranked(parts, positions, scores, k):
+    """Which are the k best, best first, equal ones by id; each one's part and row, and their ids.
+
+    Ids come as their letters with line feeds between them, and whether they could be read: not if a place is damaged.
+    """
+    return in_order(parts, positions, scores, k)
+
+
+@helper
+def in_order(parts, positions, scores, k):
+    """What `ranked` returns."""
+    order = falling(scores)
+    count = min(k, len(order))
+    tied = count  # what ties the k-th may come before it by its id
+    while count and tied < len(order) and scores[order[tied]] == scores[order[count - 1]]:
+        tied += 1
+    order = order[:tied]
+    at, rows = _located(parts, positions, order)
+    names, is_whole = _names(parts, at, rows)
+    places = np.arange(tied)
+    first = np.int64(0 if is_whole else tied)
+    while first < tied:
+        end = first + 1
+        while end < tied and scores[order[end]] == scores[order[first]]:
+            end += 1
+        if end - first > 1:
+            _sort_by_name(parts, at, names, places[first:end])
+        first = end
+    best, best_at, best_rows = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64)
+    for i in range(count):
+        best[i], best_at[i], best_rows[i] = order[places[i]], at[places[i]], rows[places[i]]
+    letters = _joined(parts, at, names, places[: count if is_whole else 0])
+    return best, best_at, best_rows, letters, is_whole
+
+
+@helper
+def falling(scores):
+    """Where scores stand in falling order, equal ones as they come: sorted by 11 bits at a time."""
+    keys, other = np.empty(len(scores), np.uint32), np.empty(len(scores), np.uint32)
+    order, moved = np.empty(len(scores), np.int64), np.empty(len(scores), np.int64)
+    for i in range(len(scores)):
+        bits = as_bits(scores[i] + np.float32(0))  # -0 is 0
+        keys[i] = bits if bits >> np.uint32(31) else bits ^ np.uint32(0x7FFFFFFF)  # falls as the score rises
+        order[i] = i
+    for shift in (0, 11, 22):
+        starts = np.zeros(2049, np.int64)
+        for key in keys:
+            starts[((key >> np.uint32(shift)) & np.uint32(2047)) + np.uint32(1)] += 1
+        for digit in range(2048):
+            starts[digit + 1] += starts[digit]
+        for i in range(len(keys)):
+            digit = (keys[i] >> np.uint32(shift)) & np.uint32(2047)
+            other[starts[digit]], moved[starts[digit]] = keys[i], order[i]
+            starts[digit] += 1
+        keys, other, order, moved = other, keys, moved, order
+    return order
+
+
+@helper
+def _located(parts, positions, order):
+    """The part of each of these positions and the row in it."""
+    at, rows = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
+    for i in range(len(order)):
+        position, number = positions[order[i]], 0
+        while position >= parts[number, BASE] + parts[number, DOCS]:
+            number += 1
+        at[i], rows[i] = number, position - parts[number, BASE]
+        prefetch(words_at(parts[number, ID_STARTS], parts[number, DOCS] + 1), rows[i])
+    return at, rows
+
+
+@helper
+def _names(parts, at, rows):
+    """Where each row's id begins and ends among the letters of its part; and whether that can be."""
+    names = np.empty((len(at), 2), np.int64)
+    for i in range(len(at)):
+        part = parts[at[i]]
+        starts = words_at(part[ID_STARTS], part[DOCS] + 1)
+        names[i, 0], names[i, 1] = starts[rows[i]], starts[rows[i] + 1]
+        if names[i, 0] > names[i, 1] or names[i, 1] > part[LETTERS]:
+            return names, False
+        prefetch(bytes_at(part[ID_LETTERS], part[LETTERS]), names[i, 0])
+    return names, True
+
+
+@helper
+def _sort_by_name(parts, at, names, places):
+    """Puts places in the order of their ids, by merging."""
+    order, other = places, np.empty(len(places), np.int64)
+    width = 1
+    while width < len(order):
+        for start in range(0, len(order), 2 * width):
+            middle, stop = min(start + width, len(order)), min(start + 2 * width, len(order))
+            left, right = start, middle
+            for to in range(start, stop):
+                if right >= stop or (left < middle and not _is_before(parts, at, names, order[right], order[left])):
+                    other[to] = order[left]
+                    left += 1
+                else:
+                    other[to] = order[right]
+                    right += 1
+        order, other = other, order
+        width *= 2
+    for i in range(len(places)):
+        places[i] = order[i]
+
+
+@helper
+def _is_before(parts, at, names, one, other):
+    """Whether one id comes before another: letters in UTF-8 are in order as the characters they stand for are."""
+    first = bytes_at(parts[at[one], ID_LETTERS], parts[at[one], LETTERS])
+    second = bytes_at(parts[at[other], ID_LETTERS], parts[at[other], LETTERS])
+    i, j = names[one, 0], names[other, 0]
+    while i < names[one, 1] and j < names[other, 1]:
+        if first[i] != second[j]:
+            return first[i] < second[j]
+        i += 1
+        j += 1
+    return i == names[one, 1] and j < names[other, 1]
+
+
+@helper
+def _joined(parts, at, names, places):
+    """The ids at these places, with line feeds between them."""
+    total = len(places)
+    for i in places:
+        total += names[i, 1] - names[i, 0]
+    letters = np.empty(total, np.uint8)
+    to = 0
+    for i in places:
+        text = bytes_at(parts[at[i], ID_LETTERS], parts[at[i], LETTERS])
+        for p in range(names[i, 0], names[i, 1]):
+            letters[to] = text[p]
+            to += 1
+        letters[to] = LINE_FEED
+        to += 1
+    return letters[: max(0, total - 1)]
+
+
+@compiled_reordering
+def dense_products(vectors, query):
+    """The inner product of each row, given as the bits of float16 numbers, with the query."""
+    products = np.empty(len(vectors), np.float32)
+    for i in range(len(vectors)):
+        total = np.float32(0)
+        for j in range(vectors.shape[1]):
+            bits = np.uint32(vectors[i, j])
+            sign_and_rest = ((bits & np.uint32(0x8000)) << np.uint32(16)) | (
+                (bits & np.uint32(0x7FFF)) << np.uint32(13)
+            )
+            total += as_float(np.uint32(sign_and_rest)) * query[j]
+        products[i] = total * np.float32(2.0**112)
+    return products
