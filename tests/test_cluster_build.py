@@ -154,8 +154,8 @@ def _build_until(nodes: Nodes, texts: Path, to: Path, shards: int, size: int, re
     """Starts a build in a process of its own, and kills that when it is so far."""
     code = (
         "import sys; from pathlib import Path; from three_nodes import Unseen\n"
-        "from denslice.cluster import engine; from denslice.cluster.cluster_build import build_cluster\n"
-        f"engine.connect({nodes.address!r})\n"
+        "from denslice.cluster import ray_engine; from denslice.cluster.cluster_build import build_cluster\n"
+        f"ray_engine.connect({nodes.address!r})\n"
         f"inputs, to = [{str(texts)!r}], Path({str(to)!r})\n"
         f"build_cluster(inputs, to, {BM25!r}, {shards}, Unseen(), part_bytes={size})\n"
     )
