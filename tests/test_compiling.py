@@ -55,7 +55,7 @@ def test_compiled_code_is_kept_until_a_file_changes_that_it_may_be_made_from(pac
     with (package / "index/index.py").open("a") as file:
         file.write("# no compiled code is made from this file\n")
     assert _loaded(tmp_path)[0] == "1"
-    with (package / "search" / "parts.py").open("a") as file:
+    with (package / "search" / "cpu" / "postings.py").open("a") as file:
         file.write("# some compiled code is made from this file\n")
     hits, _, other = _loaded(tmp_path)
     assert hits == "0"

@@ -51,7 +51,6 @@ def device(request: pytest.FixtureRequest) -> Callable[[], Device]:
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of 64 documents in sections of 16, segments of 300: some hundred documents make many tiles."""
-    monkeypatch.setattr("os.fsync", lambda handle: None)
     monkeypatch.setattr("denslice.index.index.Manifest", partial(Manifest, block=64))
     monkeypatch.setattr("denslice.index.writer.BATCH", 100)
     monkeypatch.setattr("denslice.store.tiers.SEGMENT_DOCS", 300)
@@ -147,7 +146,7 @@ def test_stage_one_alone_is_the_cpu_s(tmp_path: Path, device: Callable[[], Devic
 def test_a_batch_finds_what_each_query_finds_alone(
     tmp_path: Path, device: Callable[[], Device], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for place in ("card", "search"):
+    for place in ("card", "searcher"):
         monkeypatch.setattr(f"denslice.search.gpu.{place}.TOGETHER", 5)
     index = made(tmp_path, exact(1, (400, VOCAB)), vectors(2, (400, DIMENSIONS)))
     card = on_card(index, device())
