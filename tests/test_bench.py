@@ -107,7 +107,7 @@ def test_the_command_appends_a_line_and_keeps_what_it_built(folder: Path, tmp_pa
     first, second = map(json.loads, out.read_text().splitlines())
     for line, kept in ((first, False), (second, True)):
         ours, rough, scipy = line["figures"]["contenders"]
-        assert [one["name"] for one in (ours, rough, scipy)] == ["denslice", "denslice, caution", "scipy CSR"]
+        assert [one["name"] for one in (ours, rough, scipy)] == ["denslice", "denslice, pruning", "scipy CSR"]
         assert ours["build"]["kept"] is kept
         assert [one["recall@10"] for one in ours["settings"] if one.get("reported")] == [1.0] * 3
     assert "| denslice | 10 | 1.000 |" in table(second)

@@ -16,8 +16,8 @@ from denslice.cluster.replicas import Serving
 from denslice.encoders.bm25 import Bm25Config
 from denslice.encoders.model_config import ModelConfig
 from denslice.encoders.ready_vectors import VectorsConfig
+from denslice.options import SearchOptions
 from denslice.scalars import number, python_scalar, whole_number
-from denslice.search.two_stage import Settings
 
 NOT_NUMBERS = [True, False, np.True_, "5", None, float("nan"), np.float32("nan"), float("inf"), 1j, [5]]
 NOT_WHOLE = [*NOT_NUMBERS, 5.0, np.float64(5)]
@@ -81,8 +81,8 @@ def test_an_error_tells_the_range_of_a_number(bounds: Any, told: str) -> None:
 
 
 COUNTS = [
-    (Settings, "k"),
-    (lambda **given: Settings(1, **given), "candidates"),
+    (SearchOptions, "k"),
+    (lambda **given: SearchOptions(1, **given), "candidates"),
     (Serving, "replicas"),
     (VectorsConfig, "vocab"),
     (lambda **given: ModelConfig("splade", **given), "max_length"),
@@ -95,9 +95,9 @@ COUNTS = [
     (lambda **given: Slicing.random(9, 2, **given), "seed"),
 ]
 AMOUNTS = [
-    (lambda **given: Settings(1, **given), "theta"),
-    (lambda **given: Settings(1, **given), "lam"),
-    (lambda **given: Settings(1, **given), "caution"),
+    (lambda **given: SearchOptions(1, **given), "theta"),
+    (lambda **given: SearchOptions(1, **given), "lam"),
+    (lambda **given: SearchOptions(1, **given), "pruning"),
     (Serving, "cpus"),
     (Serving, "gpus"),
     (Serving, "patience"),

@@ -22,7 +22,7 @@ from denslice.cluster.merge_rankings import merge
 from denslice.cluster.shard import Shard
 from denslice.corpus.documents import read_docs
 from denslice.index.reader import Reader
-from denslice.search.two_stage import Settings
+from denslice.options import SearchOptions
 from denslice.store.snapshot import Snapshot
 from three_nodes import Nodes, Unseen, questions, three_nodes, write_texts
 from waiting import wait_until
@@ -133,7 +133,7 @@ def _equals_whole(texts: Path, to: Path, beside: Path, shards: int) -> None:
     """The shards' rankings, asked here with the whole collection's weights, merge to those of one index."""
     whole = ds.Index.create(beside, "bm25", slices=16)
     whole.add(read_docs([texts]))
-    view, settings = Reader(Snapshot(beside)), Settings(20)
+    view, settings = Reader(Snapshot(beside)), SearchOptions(20)
     queries = view.query_vectors(view.encode([ds.Query("", text) for text in ASKED]), settings)
     found = [Shard.open(Layout(to, shards).shard(number)).find(queries, settings) for number in range(shards)]
     merged = [merge({at: some[row] for at, some in enumerate(found)}, 20) for row in range(len(ASKED))]
@@ -154,8 +154,8 @@ def _build_until(nodes: Nodes, texts: Path, to: Path, shards: int, size: int, re
     """Starts a build in a process of its own, and kills that when it is so far."""
     code = (
         "import sys; from pathlib import Path; from three_nodes import Unseen\n"
-        "from denslice.cluster import engine; from denslice.cluster.cluster_build import build_cluster\n"
-        f"engine.connect({nodes.address!r})\n"
+        "from denslice.cluster import ray_engine; from denslice.cluster.cluster_build import build_cluster\n"
+        f"ray_engine.connect({nodes.address!r})\n"
         f"inputs, to = [{str(texts)!r}], Path({str(to)!r})\n"
         f"build_cluster(inputs, to, {BM25!r}, {shards}, Unseen(), part_bytes={size})\n"
     )

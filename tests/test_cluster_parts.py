@@ -24,14 +24,15 @@ from denslice.cluster.spool import Spool, write_spool
 from denslice.corpus.documents import read_docs
 from denslice.errors import IndexFormatError
 from denslice.records import Doc
-from denslice.search.two_stage import NO_SCORES, Found
+from denslice.search.query import NO_SCORES, Found
 from denslice.vectors import Encoded
 from three_nodes import write_texts
 
 LOADED = """
 import sys
 from denslice.cluster.replica import Find, Replica, packed
-from denslice.search.two_stage import QueryVectors, Settings
+from denslice.options import SearchOptions
+from denslice.search.query import QueryVectors
 import numpy as np
 
 def loaded():
@@ -43,7 +44,7 @@ replica = Replica(sys.argv[1])
 replica.ready()
 before = loaded()
 query = QueryVectors(np.array([1, 3]), np.array([0.5, 2.0], dtype=np.float32), np.ones(4, dtype=np.float32))
-replica.answer(0, packed(Find([query, query], Settings(k=5))))
+replica.answer(0, packed(Find([query, query], SearchOptions(k=5))))
 print(before > 0, loaded() - before)
 """
 

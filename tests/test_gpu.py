@@ -22,12 +22,12 @@ from denslice.bench.gpu_collection import HEAVIEST
 from denslice.bench.synthetic import SyntheticCollection
 from denslice.errors import GpuMemoryError, IndexFormatError
 from denslice.index.reader import Reader
+from denslice.options import OpenOptions, SearchOptions
 from denslice.search.cpu.postings import WIDE
 from denslice.search.gpu import layout, upload
 from denslice.search.gpu.card import RECORD
 from denslice.search.gpu.device import Device, cuda_devices, device_numbers
-from denslice.search.gpu.searcher import Cards
-from denslice.search.two_stage import Settings
+from denslice.search.gpu.gpu_searcher import GpuSearcher
 from denslice.store.manifest import Manifest
 from denslice.store.snapshot import Snapshot
 from denslice.vectors import Encoded
@@ -52,7 +52,7 @@ def device(request: pytest.FixtureRequest) -> Callable[[], Device]:
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of 64 documents in sections of 16, segments of 300: some hundred documents make many tiles."""
     monkeypatch.setattr("os.fsync", lambda handle: None)
-    monkeypatch.setattr("denslice.index.index.Manifest", partial(Manifest, block=64))
+    monkeypatch.setattr("denslice.index.create.Manifest", partial(Manifest, block=64))
     monkeypatch.setattr("denslice.index.writer.BATCH", 100)
     monkeypatch.setattr("denslice.store.tiers.SEGMENT_DOCS", 300)
     small = {"TILE_ROWS": 16, "SHORT": 0, "UNITS": 16, "FEW": 100, "NEAR": 256}
@@ -78,7 +78,7 @@ def made(folder: Path, weights: Rows, dense: Rows | None = None, slices: int = 4
 
 
 def on_card(index: Index, *devices: Device, leave_out: tuple[str, ...] = ()) -> Index:
-    return Index(Reader(Snapshot(index.path), Cards(devices, leave_out)))
+    return Index(Reader(Snapshot(index.path), GpuSearcher(devices, OpenOptions("cuda", leave_out))))
 
 
 def pairs(ranking: Ranking) -> list[tuple[str, float, tuple[float, float]]]:
@@ -137,29 +137,33 @@ def test_a_card_leaves_documents_without_any_vector_out_as_the_cpu_does(
 
 def test_stage_one_alone_is_the_cpu_s(tmp_path: Path, device: Callable[[], Device]) -> None:
     index = made(tmp_path, exact(1, (400, VOCAB)))
-    views = [Reader(Snapshot(index.path)), Reader(Snapshot(index.path), Cards([device()], ()))]
+    views = [Reader(Snapshot(index.path)), Reader(Snapshot(index.path), GpuSearcher([device()]))]
     query = Encoded(sp.csr_array(exact(5, (1, VOCAB), 0.6)))
     for theta in (0.0, 2.5):
-        found = [view.rank_encoded(["q"], query, Settings(50, theta=theta, rerank=False))[0] for view in views]
+        found = [
+            view.rank_encoded([Query("q")], query, SearchOptions(50, theta=theta, rerank=False))[0] for view in views
+        ]
         assert pairs(found[0]) == pairs(found[1])
 
 
 def test_a_batch_finds_what_each_query_finds_alone(
     tmp_path: Path, device: Callable[[], Device], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for place in ("card", "search"):
+    for place in ("card", "gpu_searcher"):
         monkeypatch.setattr(f"denslice.search.gpu.{place}.TOGETHER", 5)
     index = made(tmp_path, exact(1, (400, VOCAB)), vectors(2, (400, DIMENSIONS)))
     card = on_card(index, device())
     queries = Encoded(sp.csr_array(exact(3, (13, VOCAB), 0.2)), vectors(4, (13, DIMENSIONS)))
     ids = [str(n) for n in range(13)]
     for settings in (
-        Settings(20),
-        Settings(20, mode="lexical"),
-        Settings(20, mode="lexical", theta=3.0, candidates=40),
+        SearchOptions(20),
+        SearchOptions(20, mode="lexical"),
+        SearchOptions(20, mode="lexical", theta=3.0, candidates=40),
     ):
-        found = card._view.rank_encoded(ids, queries, settings)
-        assert list(map(pairs, found)) == list(map(pairs, index._view.rank_encoded(ids, queries, settings)))
+        found = card._view.rank_encoded([Query(id) for id in ids], queries, settings)
+        assert list(map(pairs, found)) == list(
+            map(pairs, index._view.rank_encoded([Query(id) for id in ids], queries, settings))
+        )
 
 
 def test_a_query_of_a_batch_with_too_many_candidates_is_searched_again_alone(
@@ -169,14 +173,16 @@ def test_a_query_of_a_batch_with_too_many_candidates_is_searched_again_alone(
     index = made(tmp_path, exact(1, (400, VOCAB)))
     card = on_card(index, device())
     queries = Encoded(sp.csr_array(exact(3, (4, VOCAB), 0.5)))
-    found = card._view.rank_encoded(list("abcd"), queries, Settings(100))
-    assert list(map(pairs, found)) == list(map(pairs, index._view.rank_encoded(list("abcd"), queries, Settings(100))))
+    found = card._view.rank_encoded([Query(id) for id in "abcd"], queries, SearchOptions(100))
+    assert list(map(pairs, found)) == list(
+        map(pairs, index._view.rank_encoded([Query(id) for id in "abcd"], queries, SearchOptions(100)))
+    )
 
 
 def test_a_gate_that_every_second_document_has_is_searched_like_any_other(
     tmp_path: Path, device: Callable[[], Device], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("denslice.index.index.Manifest", Manifest)
+    monkeypatch.setattr("denslice.index.create.Manifest", Manifest)
     monkeypatch.setattr("denslice.store.tiers.SEGMENT_DOCS", 1 << 18)
     monkeypatch.setattr(layout, "TILE_ROWS", 8192)
     weights = exact(1, (9000, 4), 0.02)
@@ -213,7 +219,7 @@ def test_filters_hold_before_the_best_are_taken(tmp_path: Path, device: Callable
 def test_added_and_deleted_documents_reach_the_card_by_refresh(tmp_path: Path, device: Callable[[], Device]) -> None:
     index = made(tmp_path, exact(1, (200, VOCAB)))
     card = on_card(index, device())
-    first = next(iter(card._view.cards._known.values()))[1]
+    first = next(iter(card._view.searcher._known.values()))[1]
     index.add_vectors(["new"], np.full((1, VOCAB), 100, np.float32))
     index.delete(["d7"])
     query = np.ones((1, VOCAB))
@@ -223,7 +229,7 @@ def test_added_and_deleted_documents_reach_the_card_by_refresh(tmp_path: Path, d
     found = card.search_vectors(query, k=300)
     assert found.ids[0] == "new"
     assert pairs(found) == pairs(index.search_vectors(query, k=300))
-    assert next(iter(card._view.cards._known.values()))[1] is first  # what was there is not loaded again
+    assert next(iter(card._view.searcher._known.values()))[1] is first  # what was there is not loaded again
     card.add_vectors(["newer"], np.full((1, VOCAB), 200, np.float32))
     assert card.search_vectors(query, k=1).ids == ("newer",)
 
@@ -383,7 +389,7 @@ def test_two_threads_that_refresh_load_a_segment_once(tmp_path: Path) -> None:
     index.add_vectors(["new"], np.full((1, VOCAB), 100, np.float32))
     with ThreadPoolExecutor(2) as pool:
         first, second = (one.result() for one in [pool.submit(view.moved, Snapshot(index.path)) for _ in range(2)])
-    for (_, ours), (_, theirs) in zip(first.cards._known.values(), second.cards._known.values(), strict=True):
+    for (_, ours), (_, theirs) in zip(first.searcher._known.values(), second.searcher._known.values(), strict=True):
         assert ours is theirs
 
 
@@ -519,7 +525,7 @@ def test_a_card_without_dense_vectors_searches_words_alone(tmp_path: Path) -> No
 @pytest.mark.parametrize("leave_out", [("texts",), "rows"])
 def test_what_a_card_cannot_leave_out_is_refused(leave_out: Any) -> None:
     with pytest.raises(InputError, match="leave_out"):
-        Cards([NumpyDevice()], leave_out)
+        OpenOptions("cuda", leave_out)
 
 
 @pytest.mark.parametrize("name", ["gpu", "cuda:", "cuda:a", "cuda:-1", "cuda0", ""])
@@ -553,7 +559,7 @@ def test_the_command_line_searches_on_a_card(
     index = Index.create(tmp_path / "my.idx", "bm25")
     index.add({"id": f"d{n}", "text": "fox " * (n % 5) + "and hare"} for n in range(100))
     (tmp_path / "queries.tsv").write_text("q1\tfox hare\nq2\thare\n")
-    monkeypatch.setattr("denslice.search.gpu.searcher.cuda_devices", lambda name: [NumpyDevice()])
+    monkeypatch.setattr("denslice.search.gpu.gpu_searcher.cuda_devices", lambda name: [NumpyDevice()])
     told = []
     for name, options in (
         ("cpu", []),

@@ -115,8 +115,8 @@ def test_vectors_of_two_revisions_are_never_mixed(cache: Path, tmp_path: Path) -
     (data / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\td\t1\n")
     encode = """from pathlib import Path
 from denslice.reproduce.collection import read_collection
-from denslice.reproduce.encoding import Model, encode
-encode(read_collection("data", "test"), Model("hub", "someone/some-model"), Path("work"))"""
+from denslice.reproduce.encoding import NamedModel, encode
+encode(read_collection("data", "test"), NamedModel("hub", "someone/some-model"), Path("work"))"""
     assert python(encode, tmp_path) == ""
     next((tmp_path / "work" / "hub").glob("docs-*/*.npz")).unlink()
     points_to(cache, SECOND)

@@ -30,7 +30,7 @@ Work = Callable[[Writer], int]
 def _small_segments() -> Iterator[None]:
     """Segments of 4 documents, so that a few make several; nothing is forced to disk."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("denslice.index.index.Manifest", partial(Manifest, block=64))
+        patch.setattr("denslice.index.create.Manifest", partial(Manifest, block=64))
         patch.setattr("denslice.index.writer.BATCH", 2)
         patch.setattr("denslice.store.tiers.SEGMENT_DOCS", 4)
         patch.setattr("os.fsync", lambda handle: None)

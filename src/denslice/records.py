@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, overload
+from typing import Any, Protocol, overload
 
 import numpy as np
 
@@ -115,6 +115,18 @@ class Hit:
         return scores | Doc(self.id, self.text, self.title, self.meta).to_dict()
 
 
+class AskedQuery(Protocol):
+    """The query of a ranking as it was encoded, with the commit that was searched."""
+
+    def tokens(self) -> set[str]:
+        """Return the query's tokens."""
+        ...
+
+    def explain(self, id: str) -> Explanation:
+        """Explain the score of the document with this id."""
+        ...
+
+
 @dataclass(frozen=True)
 class Ranking(Sequence[Hit]):
     """The documents found for one query, best first: a sequence of hits, and a line group of a run file.
@@ -127,6 +139,7 @@ class Ranking(Sequence[Hit]):
     scores: tuple[float, ...]
     parts: tuple[tuple[float, float], ...] = field(default=(), repr=False)  # lexical and weighted dense score of each
     documents: Callable[[], Sequence[Doc]] | None = field(default=None, repr=False, compare=False)
+    asked: AskedQuery | None = field(default=None, repr=False, compare=False)
     missing: tuple[str, ...] = ()  # shards of a cluster that gave no answer: documents of theirs may be missing here
 
     @cached_property
@@ -135,6 +148,16 @@ class Ranking(Sequence[Hit]):
         parts = self.parts or [(score, 0.0) for score in self.scores]
         found = zip(docs, self.scores, parts, strict=True)
         return tuple(Hit(doc.id, score, *both, doc.text, doc.title, doc.meta) for doc, score, both in found)
+
+    def explain(self, id: str | int) -> Explanation:
+        """Explain the score of the document with this id; the query is not encoded again."""
+        if self.asked is None:
+            raise InputError("this ranking was read from a run, and only a search can explain its scores")
+        return self.asked.explain(given_id(id))
+
+    def tokens(self) -> set[str]:
+        """Return the query's tokens, to find them in the texts of the hits."""
+        return self.asked.tokens() if self.asked else set()
 
     def __len__(self) -> int:
         return len(self.ids)

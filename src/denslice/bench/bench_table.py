@@ -26,7 +26,7 @@ def table(line: Mapping[str, Any]) -> str:
 
 
 def ratios(line: Mapping[str, Any]) -> str:
-    """How many times as long each peer takes as denslice, exact and with caution, as reported; and how large it is."""
+    """How many times as long each peer takes as denslice, exact and with pruning, as reported; and how large it is."""
     figures, documents = line["figures"], line["figures"]["documents"]
     ours = [one for one in figures["contenders"] if one["name"].startswith("denslice")]
     head = [

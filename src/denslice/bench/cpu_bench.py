@@ -26,7 +26,7 @@ SEISMIC = (
         "Seismic, larger", {"n_postings": 3000, "centroid_fraction": 0.2, "summary_energy": 0.5, "max_fraction": 6.0}
     ),
 )
-CAUTIONS = tuple({"caution": caution} for caution in (0.9, 0.8, 0.75, 0.7, 0.65, 0.6, 0.5))
+PRUNINGS = tuple({"pruning": pruning} for pruning in (0.1, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5))
 OF_VECTORS: tuple[Contender, ...] = (*SEISMIC, Csr(), FLAT, HNSW, Paper())
 OF_TEXTS: tuple[Contender, ...] = (Bm25s(),)
 Told = Callable[[str], None]
@@ -39,7 +39,7 @@ def contenders(collection: Collection, names: Sequence[str] = (), slices: int = 
     if isinstance(collection, BenchTexts):
         able += OF_TEXTS
     else:
-        able += [Denslice("denslice, caution", kind, CAUTIONS), *OF_VECTORS]
+        able += [Denslice("denslice, pruning", kind, PRUNINGS), *OF_VECTORS]
     for name in names:
         if not any(one.name.startswith(name) for one in able):
             raise InputError(f"no contender {name!r}; there are {'; '.join(one.name for one in able)}")

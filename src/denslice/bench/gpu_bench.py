@@ -17,8 +17,9 @@ import numpy as np
 from denslice.bench.gpu_collection import Loaded
 from denslice.bench.synthetic import SyntheticCollection
 from denslice.errors import DensliceError
+from denslice.options import SearchOptions
 from denslice.search.gpu.device import cuda_devices
-from denslice.search.two_stage import QueryVectors, Settings
+from denslice.search.query import QueryVectors
 
 ACTIVE, CANDIDATES, BATCH, K = 64, 10_000, 64, 1000
 WARMING = 0.5  # seconds: a card that has been idle is slower at first
@@ -48,22 +49,22 @@ class Bench:
                 yield from self._hybrid(loaded)
 
     def _lexical(self, loaded: Loaded) -> Iterator[Figures]:
-        exact, some, every = Settings(K), self._asked(loaded, ACTIVE), self._asked(loaded, None)
+        exact, some, every = SearchOptions(K), self._asked(loaded, ACTIVE), self._asked(loaded, None)
         yield self._timed(loaded, f"exact, {ACTIVE} weights", some, exact)
         yield self._timed(loaded, "exact, every slice", every, exact)
         yield self._timed(loaded, f"postings alone, {ACTIVE} weights", some, replace(exact, rerank=False))
         yield self._timed(loaded, "postings alone, every slice", every, replace(exact, rerank=False))
         theta = float(np.median([np.sort(query.weights)[-ACTIVE - 1] for query in every]))
-        stages = Settings(K, theta=theta, candidates=CANDIDATES)
+        stages = SearchOptions(K, theta=theta, candidates=CANDIDATES)
         yield self._timed(loaded, f"two stages, {ACTIVE} weights, then {CANDIDATES:,} rescored", every, stages)
         yield self._batches(loaded, exact)
 
     def _hybrid(self, loaded: Loaded) -> Iterator[Figures]:
         queries = [loaded.with_vector(query, n) for n, query in enumerate(self._asked(loaded, None))]
-        yield self._timed(loaded, "hybrid exact, every slice", queries, Settings(K))
+        yield self._timed(loaded, "hybrid exact, every slice", queries, SearchOptions(K))
         alone = [replace(query, keys=query.keys[:0], weights=query.weights[:0]) for query in queries]
-        yield self._timed(loaded, "dense exact", alone, Settings(K))
-        fused = Settings(K, candidates=CANDIDATES, candidates_from="lexical")
+        yield self._timed(loaded, "dense exact", alone, SearchOptions(K))
+        fused = SearchOptions(K, candidates=CANDIDATES, candidates_from="lexical")
         yield self._timed(loaded, f"every slice, then {CANDIDATES:,} fused with dense", queries, fused)
 
     def _dense_peer(self, loaded: Loaded) -> Iterator[Figures]:
@@ -87,12 +88,12 @@ class Bench:
     def _asked(self, loaded: Loaded, active: int | None) -> list[QueryVectors]:
         return [loaded.collection.query(number, active) for number in range(self.queries)]
 
-    def _timed(self, loaded: Loaded, name: str, queries: Sequence[QueryVectors], settings: Settings) -> Figures:
+    def _timed(self, loaded: Loaded, name: str, queries: Sequence[QueryVectors], settings: SearchOptions) -> Figures:
         loaded.check(queries[:2], settings, K)
         took = _times(lambda query: loaded.search([query], settings), queries, self.repeats)
         return _told(loaded, name, took)
 
-    def _batches(self, loaded: Loaded, settings: Settings) -> Figures:
+    def _batches(self, loaded: Loaded, settings: SearchOptions) -> Figures:
         batches = [[loaded.collection.query(BATCH * b + n, ACTIVE) for n in range(BATCH)] for b in range(5)]
         alone = [loaded.search([query], settings)[0] for query in batches[0]]
         for one, other in zip(alone, loaded.search(batches[0], settings), strict=True):

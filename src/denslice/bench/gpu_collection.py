@@ -13,10 +13,11 @@ import numpy.typing as npt
 
 from denslice.bench.synthetic import Drawing, SyntheticCollection, SyntheticPart
 from denslice.errors import DensliceError
+from denslice.options import SearchOptions
 from denslice.search.gpu.card import GpuAnswer
 from denslice.search.gpu.device import cuda_devices
-from denslice.search.gpu.searcher import Cards
-from denslice.search.two_stage import NO_MASK, QueryVectors, Settings
+from denslice.search.gpu.gpu_searcher import GpuSearcher
+from denslice.search.query import NO_MASK, QueryVectors
 from denslice.store.segment import Segment
 from denslice.vectors import Floats, Ints
 
@@ -35,12 +36,12 @@ class Loaded:
         cupy.cuda.Device().synchronize()
         drawn = time.perf_counter()
         segments = cast(Sequence[Segment], self.parts)  # they have all a card asks for
-        self.cards = Cards(cuda_devices(device), (), segments).load()
+        self.searcher = GpuSearcher(cuda_devices(device), segments=segments).load()
         for part in self.parts:
             part.drop_postings()
         cupy.get_default_memory_pool().free_all_blocks()
         self.seconds, self.drawing_seconds = time.perf_counter() - drawn, drawn - began
-        told = self.cards.info()
+        told = self.searcher.info()
         self.bytes_a_posting = told["postings_bytes"] / max(1, told["postings"])
         self.masks = [NO_MASK] * len(self.parts)
 
@@ -48,20 +49,20 @@ class Loaded:
         return self
 
     def __exit__(self, *error: object) -> None:
-        del self.cards, self.parts
+        del self.searcher, self.parts
         gc.collect()
         self.cupy.get_default_memory_pool().free_all_blocks()
 
-    def search(self, queries: Sequence[QueryVectors], settings: Settings) -> list[GpuAnswer]:
+    def search(self, queries: Sequence[QueryVectors], settings: SearchOptions) -> list[GpuAnswer]:
         """What is timed."""
-        return self.cards.answers(queries, settings, self.masks)
+        return self.searcher.answers(queries, settings, self.masks)
 
     def with_vector(self, query: QueryVectors, number: int) -> QueryVectors:
         """The query with a dense vector."""
         vector = np.random.default_rng(number).standard_normal(self.dimensions).astype(np.float32)
         return replace(query, dense=vector)
 
-    def check(self, queries: Sequence[QueryVectors], settings: Settings, k: int) -> None:
+    def check(self, queries: Sequence[QueryVectors], settings: SearchOptions, k: int) -> None:
         """Compares answers with a plain sum over every document; DensliceError where they differ."""
         complete = settings.theta == 0 and settings.candidates_from == "both"
         for query in queries:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from denslice.search.two_stage import QueryVectors
+from denslice.search.query import QueryVectors
 from denslice.store.manifest import BLOCK
 from denslice.store.segment import Postings, Rows
 

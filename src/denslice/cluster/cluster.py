@@ -21,6 +21,7 @@ from denslice.cluster.shard import Head
 from denslice.errors import DensliceError, InputError, MissingShardsError
 from denslice.index.index import Index
 from denslice.index.writer import DocBatch, Progress, encode_batches, ready_batches
+from denslice.options import OpenOptions
 from denslice.records import Doc, checked_docs, checked_id
 from denslice.store import lock
 from denslice.store.backup import back_up
@@ -251,6 +252,7 @@ def open_cluster(
     cpus: float | None = None,
     gpus: float = 0.0,
     device: str = "cpu",
+    leave_out: Sequence[str] = (),
     patience: float = 1.0,
     wait: float = 60.0,
 ) -> Cluster:
@@ -263,7 +265,7 @@ def open_cluster(
     then another one is asked too; a shard is missing after `wait`.
     """
     layout = read_layout(Path(os.fspath(folder)).resolve())
-    serving = Serving(replicas, cpus, gpus or float(device != "cpu"), patience, wait, device)
+    serving = Serving(replicas, cpus, gpus or float(device != "cpu"), patience, wait, OpenOptions(device, leave_out))
     joined = ray_engine.connect(address)
     try:
         cluster = Cluster(layout, serving, complete, joined)

@@ -26,8 +26,10 @@ from denslice.cluster.input_parts import READY, InputPart, columns, cut, read_pa
 from denslice.cluster.shard import Head, new_shard
 from denslice.cluster.spool import Spool, write_spool
 from denslice.errors import DensliceError, InputError
-from denslice.index.from_files import Counter, create_index, texts_only
+from denslice.index.from_files import Counter, texts_only
+from denslice.index.index import Index
 from denslice.index.writer import SAMPLE, DocBatch, encode_batches
+from denslice.options import IndexKeywords
 from denslice.records import Doc
 from denslice.store import lock
 from denslice.store.files import load_array, replace_file, save_array
@@ -52,7 +54,7 @@ class BuildPlan:
     """A build: what is read, how it is encoded, and over how many shards it goes."""
 
     folder: str
-    chosen: Mapping[str, Any]
+    chosen: IndexKeywords
     shards: int
     parts: tuple[InputPart, ...]
     stamps: Mapping[str, list[int]]
@@ -79,7 +81,7 @@ class BuildPlan:
 def build_cluster(
     inputs: Sequence[str],
     to: Path,
-    chosen: Mapping[str, Any],
+    chosen: IndexKeywords,
     shards: int,
     counter: Counter,
     workers: Workers = Workers(),  # noqa: B008
@@ -120,9 +122,7 @@ def _check_free(to: Path) -> None:
         raise InputError(f"{to}: is a folder with other things in it; choose another name")
 
 
-def _planned(
-    inputs: Sequence[str], to: Path, chosen: Mapping[str, Any], shards: int, part_bytes: int | None
-) -> BuildPlan:
+def _planned(inputs: Sequence[str], to: Path, chosen: IndexKeywords, shards: int, part_bytes: int | None) -> BuildPlan:
     """The plan; if none can be made, nothing is left of it."""
     try:
         return _plan(inputs, to, chosen, shards, part_bytes)
@@ -135,7 +135,7 @@ def _planned(
         raise
 
 
-def _plan(inputs: Sequence[str], to: Path, chosen: Mapping[str, Any], shards: int, part_bytes: int | None) -> BuildPlan:
+def _plan(inputs: Sequence[str], to: Path, chosen: IndexKeywords, shards: int, part_bytes: int | None) -> BuildPlan:
     """The plan that was begun here, if it is the same build, or a new one."""
     if shards < 1:
         raise InputError(f"shards must be a whole number of at least 1, not {shards!r}")
@@ -145,17 +145,17 @@ def _plan(inputs: Sequence[str], to: Path, chosen: Mapping[str, Any], shards: in
     if path.exists():
         return _begun(_read_plan(path, to), BuildPlan(str(to), settings, shards, parts, stamps(parts)))
     shutil.rmtree(to / "head", ignore_errors=True)
-    create_index(to / "head", settings)
+    Index.create(to / "head", **settings)
     plan = BuildPlan(str(to), settings, shards, parts, stamps(parts))
     replace_file(path, json.dumps(_told(plan)).encode())
     return plan
 
 
-def _with_columns(inputs: Sequence[str], chosen: Mapping[str, Any]) -> dict[str, Any]:
+def _with_columns(inputs: Sequence[str], chosen: IndexKeywords) -> IndexKeywords:
     """The chosen settings; ready vectors tell the encoder and the number of columns."""
     ready = [name.endswith(READY) for name in inputs]
     if not any(ready):
-        return dict(chosen)
+        return chosen
     if not all(ready):
         raise InputError(f"{inputs[ready.index(False)]}: is not {READY}; index ready vectors by themselves")
     if chosen.get("encoder", "vectors") != "vectors":
@@ -163,7 +163,7 @@ def _with_columns(inputs: Sequence[str], chosen: Mapping[str, Any]) -> dict[str,
     return {"encoder": "vectors", "vocab": columns(inputs), **chosen}
 
 
-def _docs(parts: Sequence[InputPart], chosen: Mapping[str, Any]) -> Iterator[Doc]:
+def _docs(parts: Sequence[InputPart], chosen: IndexKeywords) -> Iterator[Doc]:
     docs = chain.from_iterable(map(read_part, parts))
     return docs if "encoder" in chosen else texts_only(docs)
 
@@ -238,7 +238,7 @@ def _settle(plan: BuildPlan, head: Head) -> None:
     words = Growth(Vocabulary())
     spools = [Spool(plan.spool(number)) for number in range(len(plan.parts))]
     plan.ids(0).parent.mkdir(exist_ok=True)
-    grows = not head.info()["encoder_options"].get("vocab")
+    grows = not head.info().encoder_options.get("vocab")
     for number, spool in enumerate(spools):
         if grows:
             theirs = spool.words()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -13,9 +14,11 @@ from denslice.cluster.merge_rankings import Merged, merge
 from denslice.cluster.replica import Explain, Fetch, Find, Question, packed, unpacked
 from denslice.cluster.replicas import Replicas
 from denslice.errors import MissingShardsError
-from denslice.index.reader import BATCH, Reader, Where
-from denslice.records import Doc, Explanation, Ranking
-from denslice.search.two_stage import Found, QueryVectors, Settings
+from denslice.index.index_info import IndexInfo
+from denslice.index.reader import BATCH, Reader
+from denslice.options import SearchOptions
+from denslice.records import AskedQuery, Doc, Explanation, Query, Ranking
+from denslice.search.query import Found, QueryVectors
 from denslice.stage_timers import stage
 from denslice.store.segment import Segment
 from denslice.store.snapshot import Snapshot
@@ -77,15 +80,15 @@ class ClusterReader(Reader):
         """The names of all shards' commits and the head's, as one."""
         return "-".join(one.manifest.commit for one in (self.snapshot, *self.shards))
 
-    def find(self, queries: Sequence[QueryVectors], settings: Settings, where: Where = None) -> list[Found]:
+    def find(self, queries: Sequence[QueryVectors], options: SearchOptions) -> list[Found]:
         """What all shards find for each query. Each shard gets all of them in one call."""
         with stage("search"):
-            answers = self._ask(dict.fromkeys(range(self.layout.shards), packed(Find(queries, settings, where))))
+            answers = self._ask(dict.fromkeys(range(self.layout.shards), packed(Find(queries, options))))
         missing = self._missing(answers)
         if missing and (self.complete or not answers):
             raise MissingShardsError(missing)
         found = ({shard: answer[at] for shard, answer in answers.items()} for at in range(len(queries)))
-        return [merge(one, settings.k, missing) for one in found]
+        return [merge(one, options.k, missing) for one in found]
 
     def explain_vectors(self, query: QueryVectors, whole: QueryVectors, id: str) -> Explanation:
         """Why a document scores what it does, as its shard tells."""
@@ -105,25 +108,25 @@ class ClusterReader(Reader):
     def _every_segment(self) -> list[Segment]:
         return [segment for shard in self.shards for segment in shard.segments]
 
-    def info(self) -> dict[str, Any]:
-        """What the cluster is: as of an index, with counts and sizes of all shards."""
+    def info(self) -> IndexInfo:
+        """Return what the cluster is: as of an index, with the counts and sizes of all shards."""
         entries = [segment for shard in self.shards for segment in shard.manifest.segments]
-        return super().info() | {
-            "path": str(self.layout.folder),
-            "shards": self.layout.shards,
-            "replicas": self.replicas.serving.replicas,
-            "documents": self.counts.docs,
-            "deleted": sum(segment.deleted for segment in entries),
-            "segments": len(entries),
-            "generation": self.generation,
-            "weights": sum(segment.weights for segment in entries),
-            "bytes": sum(shard.bytes() for shard in self.shards) + self.snapshot.bytes(),
-        }
+        return replace(
+            super().info(),
+            path=str(self.layout.folder),
+            shards=self.layout.shards,
+            replicas=self.replicas.serving.replicas,
+            documents=self.counts.docs,
+            deleted=sum(segment.deleted for segment in entries),
+            segments=len(entries),
+            generation=self.generation,
+            weights=sum(segment.weights for segment in entries),
+            bytes=sum(shard.bytes() for shard in self.shards) + self.snapshot.bytes(),
+        )
 
-    def _ranking(self, query_id: str, found: Found) -> Ranking:
-        ranking = super()._ranking(query_id, found)
-        missing = found.missing if isinstance(found, Merged) else ()
-        return Ranking(ranking.query_id, ranking.ids, ranking.scores, ranking.parts, ranking.documents, missing)
+    def _ranking(self, query: Query, found: Found, asked: AskedQuery) -> Ranking:
+        ranking = super()._ranking(query, found, asked)
+        return replace(ranking, missing=found.missing if isinstance(found, Merged) else ())
 
     def _documents(self, found: Found) -> list[Doc]:
         """The documents found, in their order; one that was deleted meanwhile has only its id."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from denslice.cluster import ray_engine
 from denslice.cluster.cluster import Cluster
@@ -14,8 +13,9 @@ from denslice.cluster.input_parts import READY
 from denslice.cluster.replicas import Serving
 from denslice.corpus.documents import read_docs
 from denslice.errors import InputError
-from denslice.index.from_files import Counter, check_settings
+from denslice.index.from_files import Counter, check_options
 from denslice.index.index import Index
+from denslice.options import IndexKeywords
 from denslice.store.snapshot import Snapshot
 
 SHARDS = 16
@@ -24,7 +24,7 @@ SHARDS = 16
 def index_on_ray(
     inputs: Sequence[str],
     to: Path,
-    chosen: Mapping[str, Any],
+    chosen: IndexKeywords,
     address: str | None,
     shards: int | None,
     workers: Workers,
@@ -48,7 +48,7 @@ def index_on_ray(
 
 
 def _add(
-    inputs: Sequence[str], to: Path, chosen: Mapping[str, Any], shards: int | None, counter: Counter, wait: float
+    inputs: Sequence[str], to: Path, chosen: IndexKeywords, shards: int | None, counter: Counter, wait: float
 ) -> int:
     layout = read_layout(to.resolve())
     if shards not in (None, layout.shards):
@@ -57,5 +57,5 @@ def _add(
         )
     if any(name.endswith(READY) for name in inputs):
         raise InputError(f"{inputs[0]}: ready vectors are added to a cluster from Python: add_vectors")
-    check_settings(Index.open(layout.head), chosen)
+    check_options(Index.open(layout.head), chosen)
     return Cluster(layout, Serving(), complete=True).add(read_docs(inputs), wait=wait, progress=counter.advance)

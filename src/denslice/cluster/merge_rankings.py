@@ -9,7 +9,7 @@ from itertools import islice
 
 import numpy as np
 
-from denslice.search.two_stage import NO_SCORES, Found
+from denslice.search.query import NO_SCORES, Found
 
 Row = tuple[float, str, int, int, float, float]  # score below zero, id, shard, row, lexical, dense
 

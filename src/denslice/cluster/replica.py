@@ -14,21 +14,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from denslice.cluster.shard import Shard
-from denslice.index.reader import Where
+from denslice.options import ON_CPU, OpenOptions, SearchOptions
 from denslice.records import Doc, Explanation
-from denslice.search.two_stage import Found, QueryVectors, Settings
+from denslice.search.query import Found, QueryVectors
 
 
 class Find(NamedTuple):
     """The shard's best for each query."""
 
     queries: Sequence[QueryVectors]
-    settings: Settings
-    where: Where = None
+    options: SearchOptions
 
     def answer(self, shard: Shard) -> list[Found]:
         """What the shard finds."""
-        return shard.find(self.queries, self.settings, self.where)
+        return shard.find(self.queries, self.options)
 
 
 class Fetch(NamedTuple):
@@ -86,9 +85,9 @@ def first_alone() -> Iterator[None]:
 class Replica:
     """Answers for one shard. Each question names the commit it must at least see, and the replica moves on to it."""
 
-    def __init__(self, folder: str, device: str = "cpu") -> None:
+    def __init__(self, folder: str, on: OpenOptions = ON_CPU) -> None:
         self.folder = folder
-        self.device = device
+        self.on = on
         self._opening = threading.Lock()
         self._open: Shard | None = None
 
@@ -106,6 +105,6 @@ class Replica:
 
     def _shard(self, commit: str) -> Shard:
         with self._opening:
-            self._open = self._open or Shard.open(self.folder, self.device)
+            self._open = self._open or Shard.open(self.folder, **vars(self.on))
             self._open.follow(commit)
             return self._open

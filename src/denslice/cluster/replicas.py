@@ -15,6 +15,7 @@ from denslice.cluster import ray_engine
 from denslice.cluster.cluster_folder import Layout
 from denslice.cluster.replica import Replica
 from denslice.errors import DensliceError
+from denslice.options import ON_CPU, OpenOptions
 from denslice.scalars import number, whole_number
 
 AT_ONCE = 4  # calls a replica works on side by side
@@ -39,7 +40,7 @@ class Serving:
     gpus: float = 0.0
     patience: float = 1.0
     wait: float = 60.0
-    device: str = "cpu"  # where replicas search
+    on: OpenOptions = ON_CPU  # where replicas search
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "replicas", whole_number("replicas", self.replicas, 1))
@@ -87,7 +88,7 @@ class Replicas:
             max_concurrency=AT_ONCE,
             scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=True),
         )
-        return actor.remote(str(self.layout.shard(shard)), self.serving.device)
+        return actor.remote(str(self.layout.shard(shard)), self.serving.on)
 
     def wait_until_ready(self) -> list[int]:
         """Waits until every shard has a replica that answers; the shards that have none in time."""

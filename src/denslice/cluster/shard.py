@@ -15,10 +15,10 @@ import numpy as np
 
 from denslice.errors import IndexFormatError
 from denslice.index.index import Index
-from denslice.index.reader import Where
 from denslice.index.writer import DocBatch, Writer
+from denslice.options import SearchOptions
 from denslice.records import Explanation
-from denslice.search.two_stage import Found, QueryVectors, Settings
+from denslice.search.query import Found, QueryVectors
 from denslice.store import lock
 from denslice.store.backup import back_up
 from denslice.store.files import sync_folder
@@ -79,11 +79,11 @@ class Shard(Index):
         """Loads or compiles what searches need, so that the first one is as fast as the next."""
         dimensions = self._view.snapshot.manifest.dimensions
         dense = np.zeros(dimensions, dtype=np.float32) if dimensions else None
-        self.find([QueryVectors(np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.float32), dense)], Settings(k=1))
+        self.find([QueryVectors(np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.float32), dense)], SearchOptions(k=1))
 
-    def find(self, queries: Sequence[QueryVectors], settings: Settings, where: Where = None) -> list[Found]:
+    def find(self, queries: Sequence[QueryVectors], options: SearchOptions) -> list[Found]:
         """This shard's best for each query, whose weights are the collection's."""
-        return self._view.find(queries, settings, where)
+        return self._view.find(queries, options)
 
     def why(self, query: QueryVectors, whole: QueryVectors, id: str) -> Explanation:
         """Why a document of this shard scores what it does; `whole` is the query before any slicing."""

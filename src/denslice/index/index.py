@@ -10,12 +10,11 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from threading import Event, Lock
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
-from denslice import encoders
 from denslice.errors import (
     DensliceError,
     GpuMemoryError,
@@ -23,26 +22,25 @@ from denslice.errors import (
     InputError,
     NotShownError,
 )
+from denslice.index.create import new_manifest
+from denslice.index.index_info import IndexInfo
 from denslice.index.merge_thread import Merging
-from denslice.index.reader import Reader, Where
+from denslice.index.reader import Asked, Reader
 from denslice.index.writer import Overtaken, Progress, Writer
+from denslice.options import IndexOptions, MoreIndexKeywords, OpenOptions, SearchKeywords, SearchOptions, takes
 from denslice.records import Doc, Explanation, Query, Ranking, checked_id, given_id
-from denslice.scalars import whole_number
-from denslice.search.gpu.searcher import Cards
-from denslice.search.two_stage import Settings
-from denslice.slicing import KINDS
+from denslice.search.devices import searcher_on
 from denslice.store import lock, snapshot, tiers
 from denslice.store import manifest as manifests
 from denslice.store.backup import back_up
 from denslice.store.folder import Folder
-from denslice.store.manifest import Manifest, SegmentEntry, SlicingEntry
+from denslice.store.manifest import Manifest, SegmentEntry
 from denslice.store.snapshot import Snapshot
 from denslice.vectors import dense_rows, is_sparse, lexical_csr
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-QUERIES = ("full", "sliced")
 QUICKLY = 2_048  # documents that are merged while the caller waits
 OVERDUE = 3  # times as many segments as a tier should have, and the caller waits for a large merge too
 MERGE_WAIT = 10.0  # seconds a merge in a thread waits for other writers
@@ -71,42 +69,14 @@ class Index:
         return self._shown
 
     @classmethod
-    def create(
-        cls,
-        path: str | Path,
-        encoder: str = "mini",
-        *,
-        slices: int = 768,
-        slicing: str = "learned",
-        query: str = "full",
-        vocab: int | None = None,
-        skip: int | None = None,
-        seed: int = 0,
-        filterable: Sequence[str] = (),
-        options: Mapping[str, Any] | None = None,
-    ) -> Index:
-        """A new, empty index in a folder that does not exist yet.
+    @takes(IndexOptions)
+    def create(cls, path: str | Path, encoder: str = "mini", **options: Unpack[MoreIndexKeywords]) -> Index:
+        """Make a new, empty index in a folder that does not exist yet, and open it.
 
-        `encoder` is "mini" (the model in the package), "bm25", "vectors", or a model's folder or hub id. `query` is
-        "full" (every query token meets the sliced documents) or "sliced" (the paper). `vocab` is the number of columns
-        of ready vectors; `skip` leaves the first tokens out of the slicing, None meaning what suits the encoder;
-        filters on `filterable` metadata fields are fast, on others slower; `options` are the encoder's settings.
+        `query` is "full" (every query token is scored against the sliced documents) or "sliced" (as in the paper).
+        `options` are further settings of the encoder, such as {"k1": 1.2}.
         """
-        if slicing not in KINDS:
-            raise InputError(f"unknown slicing {slicing!r}; known: {', '.join(KINDS)}")
-        if query not in QUERIES:
-            raise InputError(f"query is {query!r}, expected one of {', '.join(QUERIES)}")
-        slices, seed = whole_number("slices", slices, 1), whole_number("seed", seed, 0)
-        skip = None if skip is None else whole_number("skip", skip, 0)
-        _check_fields(filterable)
-        given = dict(options or {}) | ({} if vocab is None else {"vocab": vocab})
-        settings = encoders.checked_options(encoder, given)
-        skipped = settings.get("skip", 0) if skip is None else skip
-        if not 0 <= skipped <= (settings.get("vocab") or skipped):
-            raise InputError(f"skip must lie between 0 and the vocabulary's size, not {skip!r}")
-        places = SlicingEntry(slicing, slices, skipped, seed)
-        manifest = Manifest(encoder, settings, places, query, tuple(filterable))
-        snapshot.create(Path(path), manifest)
+        snapshot.create(Path(path), new_manifest(IndexOptions(encoder, **options)))
         return cls.open(path)
 
     @classmethod
@@ -123,8 +93,8 @@ class Index:
         On device "cuda", or "cuda:0,1" for several cards, searches run there with the same results. What `leave_out`
         names stays off the card: "rows" (then exact scores take longer), "dense" (then only words are searched).
         """
-        cards = None if device == "cpu" else Cards.named(device, leave_out)
-        return cls(Reader(Snapshot(Path(path)), cards, progress))
+        searcher = searcher_on(OpenOptions(device, leave_out))
+        return cls(Reader(Snapshot(Path(path)), searcher, progress))
 
     def close(self) -> None:
         """Let go of the index's files and of the GPU's memory; harmless when done twice. Rankings stay readable."""
@@ -146,9 +116,8 @@ class Index:
         return f"<{type(self).__name__} {str(self.path)!r}: {told}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        cards = self._view.cards
-        device, leave_out = ("cpu", ()) if cards is None else (cards.name, cards.leave_out)
-        return _reopened, (type(self), str(self.path), self._view.snapshot.manifest.identity, device, leave_out)
+        identity, options = self._view.snapshot.manifest.identity, self._view.searcher.options
+        return _reopened, (type(self), str(self.path), identity, options.device, options.leave_out)
 
     @property
     def path(self) -> Path:
@@ -229,113 +198,67 @@ class Index:
         self._show(Snapshot(self.path, view.snapshot))
         return True
 
-    def search(
-        self,
-        text: str,
-        k: int = 10,
-        *,
-        theta: float = 0.0,
-        candidates: int = 10_000,
-        lam: float | None = None,
-        mode: str | None = None,
-        candidates_from: str = "both",
-        caution: float = 1.0,
-        where: Where = None,
-    ) -> Ranking:
-        """The k best documents for a text, best first, equal scores by id; of those that pass `where`, if given.
+    @takes(SearchOptions)
+    def search(self, text: str, k: int = 10, **options: Unpack[SearchKeywords]) -> Ranking:
+        """Return the k best documents for a text, best first, equal scores by id.
 
-        `mode` is "lexical", "dense" or "hybrid", the last being the default where there are dense vectors; `lam`
-        weighs the dense score, as the encoder does if left out. Both sides choose candidates, and nothing is missed;
-        `candidates_from="lexical"` adds the dense score only to what the lexical side found, as in the paper.
-        `caution` below 1 makes a search by words faster and no longer sure: stage one leaves out weights that add
-        little, and the best of what it then finds are scored in full.
+        By default the ranking is exact and hybrid if the index has dense vectors. `mode` chooses one side, `lam` weighs
+        the dense score, `where` filters. `theta`, `candidates`, `candidates_from` and `pruning` trade exactness for
+        speed, the first three as in the paper.
         """
-        settings = Settings(k, theta, candidates, mode, lam, candidates_from, caution=caution)
-        return next(self._view.rank([Query("", text)], settings, where))
+        return next(self._view.rank([Query("", text)], SearchOptions(k, **options)))
 
-    def search_batch(
-        self,
-        texts: Sequence[str],
-        k: int = 10,
-        *,
-        theta: float = 0.0,
-        candidates: int = 10_000,
-        lam: float | None = None,
-        mode: str | None = None,
-        candidates_from: str = "both",
-        caution: float = 1.0,
-        where: Where = None,
-    ) -> list[Ranking]:
-        """The k best documents for each text, on all cores."""
+    @takes(SearchOptions)
+    def search_batch(self, texts: Sequence[str], k: int = 10, **options: Unpack[SearchKeywords]) -> list[Ranking]:
+        """Return the k best documents for each text, searched on all cores."""
         if isinstance(texts, str) or not isinstance(texts, Iterable):
             raise InputError(f"search_batch takes a list of texts, not {type(texts).__name__}; search takes one text")
-        settings = Settings(k, theta, candidates, mode, lam, candidates_from, caution=caution)
-        return list(self._view.rank([Query("", text) for text in texts], settings, where))
+        return list(self._view.rank([Query("", text) for text in texts], SearchOptions(k, **options)))
 
+    @takes(SearchOptions)
     def search_vectors(
         self,
         weights: sp.csr_array,
         *,
         dense: npt.ArrayLike | None = None,
         k: int = 10,
-        theta: float = 0.0,
-        candidates: int = 10_000,
-        lam: float | None = None,
-        mode: str | None = None,
-        candidates_from: str = "both",
-        caution: float = 1.0,
-        where: Where = None,
+        **options: Unpack[SearchKeywords],
     ) -> Ranking:
-        """The k best documents for a ready query vector, one row of weights, and its dense vector."""
-        settings = Settings(k, theta, candidates, mode, lam, candidates_from, caution=caution)
-        return self._view.rank_ready(self._view.ready_one(weights, dense), settings, where)[0]
+        """Return the k best documents for a ready query vector: one row of weights, and its dense vector if any."""
+        return self._view.rank_ready(self._view.ready_one(weights, dense), SearchOptions(k, **options))[0]
 
+    @takes(SearchOptions)
     def search_vectors_batch(
         self,
         weights: sp.csr_array,
         *,
         dense: npt.ArrayLike | None = None,
         k: int = 10,
-        theta: float = 0.0,
-        candidates: int = 10_000,
-        lam: float | None = None,
-        mode: str | None = None,
-        candidates_from: str = "both",
-        caution: float = 1.0,
-        where: Where = None,
+        **options: Unpack[SearchKeywords],
     ) -> list[Ranking]:
-        """The k best documents for each ready query vector: rows of (queries, vocab), and dense ones beside them."""
-        settings = Settings(k, theta, candidates, mode, lam, candidates_from, caution=caution)
-        return self._view.rank_ready(self._view.ready(weights, dense), settings, where)
+        """Return the k best documents for each ready query vector: rows of (queries, vocab), and dense ones beside."""
+        return self._view.rank_ready(self._view.ready(weights, dense), SearchOptions(k, **options))
 
-    def rank(
-        self,
-        queries: Iterable[Query],
-        k: int = 1000,
-        *,
-        theta: float = 0.0,
-        candidates: int = 10_000,
-        lam: float | None = None,
-        mode: str | None = None,
-        candidates_from: str = "both",
-        caution: float = 1.0,
-        where: Where = None,
-    ) -> Iterator[Ranking]:
-        """The k best documents for each query, in the queries' order: a run."""
+    @takes(SearchOptions)
+    def rank(self, queries: Iterable[Query], k: int = 1000, **options: Unpack[SearchKeywords]) -> Iterator[Ranking]:
+        """Return the k best documents for each query, in the queries' order: a run."""
         if is_sparse(queries) or isinstance(queries, np.ndarray):
             raise InputError("rank takes a list of Query; search_vectors_batch takes a matrix of ready vectors")
         if isinstance(queries, str | Query | Mapping) or not isinstance(queries, Iterable):
             raise InputError(f"rank takes a list of Query, not {type(queries).__name__}")
-        return self._view.rank(
-            queries, Settings(k, theta, candidates, mode, lam, candidates_from, caution=caution), where
-        )
+        return self._view.rank(queries, SearchOptions(k, **options))
 
     def explain(
-        self, text: str | Query, id: str | int, *, lam: float | None = None, mode: str | None = None
+        self, asked: str | Query | Ranking, id: str | int, *, lam: float | None = None, mode: str | None = None
     ) -> Explanation:
-        """Why the document with this id scores what it does for a text."""
-        view, query = self._view, text if isinstance(text, Query) else Query("", text)
-        return view.explain(view.encode_again(query), given_id(id), Settings(1, mode=mode, lam=lam))
+        """Explain the score of the document with this id, for a text or for a ranking that was searched.
+
+        A ranking's query is not encoded again, and is explained with its own options.
+        """
+        if isinstance(asked, Ranking):
+            return asked.explain(id)
+        view, query = self._view, asked if isinstance(asked, Query) else Query("", asked)
+        return Asked(view, query, view.encode([query]), 0, SearchOptions(1, mode=mode, lam=lam)).explain(given_id(id))
 
     def explain_vectors(
         self,
@@ -346,9 +269,9 @@ class Index:
         lam: float | None = None,
         mode: str | None = None,
     ) -> Explanation:
-        """Why the document with this id scores what it does for a ready query vector."""
-        view = self._view
-        return view.explain(view.ready_one(weights, dense), given_id(id), Settings(1, mode=mode, lam=lam))
+        """Explain the score of the document with this id, for a ready query vector."""
+        view, options = self._view, SearchOptions(1, mode=mode, lam=lam)
+        return Asked(view, Query(""), view.ready_one(weights, dense), 0, options).explain(given_id(id))
 
     def docs(self) -> Iterator[Doc]:
         """Every document, in the order they were added, but for what merges moved."""
@@ -362,8 +285,8 @@ class Index:
         """Reads every file in full; raises IndexFormatError naming the first that is damaged."""
         self._view.snapshot.verify()
 
-    def info(self) -> dict[str, Any]:
-        """What the index is: encoder, slicing, counts and sizes."""
+    def info(self) -> IndexInfo:
+        """Return what the index is: encoder, slicing, counts and sizes."""
         return self._view.info()
 
     def _commit(
@@ -527,10 +450,3 @@ def _unwritable(error: BaseException, folder: Path) -> str:
         return ""
     ours = error.errno in DISK_ERRORS or str(error.filename).startswith(str(folder))
     return error.strerror or str(error) if ours else ""
-
-
-def _check_fields(filterable: Sequence[str]) -> None:
-    if isinstance(filterable, str) or not all(isinstance(field, str) and field.isprintable() for field in filterable):
-        raise InputError(f"filterable is {filterable!r}, expected a list of field names")
-    if "" in filterable or len(set(filterable)) < len(filterable):
-        raise InputError(f"filterable fields must be different and not empty: {', '.join(filterable)}")

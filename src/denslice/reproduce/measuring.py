@@ -1,4 +1,4 @@
-"""Settings to figures: build the index, check it against the definition, search every query by itself, measure."""
+"""SearchOptions to figures: build the index, check it against the definition, search every query by itself, measure."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from denslice import Index
 from denslice.densify import split_by_slice
 from denslice.evaluate.evaluation import as_run, evaluate
 from denslice.index.reader import Reader
+from denslice.options import SearchOptions
 from denslice.provenance import hardware, provenance
-from denslice.records import Ranking
+from denslice.records import Query, Ranking
 from denslice.reproduce import definition, flat
 from denslice.reproduce.cell_settings import IndexSetting, Setting
 from denslice.reproduce.cells import Cells, Figures
 from denslice.reproduce.collection import Collection
 from denslice.reproduce.encoded_rows import joined
 from denslice.reproduce.encoding import Encodings
-from denslice.search.two_stage import Settings
 from denslice.store.snapshot import Snapshot
 from denslice.store.tiers import SEGMENT_DOCS
 from denslice.vectors import Encoded
@@ -101,10 +101,12 @@ class Measuring:
             asked = Encoded(split_by_slice(queries.lexical, slicing)[0], queries.dense)
         mode = setting.index.mode
         lam = 1.0 if mode == "dense" else model.facts.lam
-        how = Settings(K, setting.theta, setting.candidates, mode, lam, setting.candidates_from, setting.rerank)
+        how = SearchOptions(
+            K, setting.theta, setting.candidates, mode, lam, setting.candidates_from, rerank=setting.rerank
+        )
 
         def search(ids: Sequence[str], some: Encoded) -> list[Ranking]:
-            return view.rank_encoded(ids, some, how)
+            return view.rank_encoded([Query(id) for id in ids], some, how)
 
         if setting.rerank:  # stage one alone is rounded: its index is checked by the settings that rerank
             rankings = search(self._query_ids[:CHECKED], _rows(asked, slice(CHECKED)))

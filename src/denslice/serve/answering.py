@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from denslice.errors import DensliceError, collected_warnings
+from denslice.options import SearchOptions
 from denslice.records import Explanation, Hit, Ranking
 from denslice.search.matches import Words, excerpt, matches
 from denslice.serve.api import SearchRequest
@@ -24,22 +26,15 @@ TRIES = 5  # while commits come in between a search and its explanations
 class How:
     """How to search: queries that are searched alike may share a batch."""
 
-    k: int
-    theta: float
-    candidates: int
-    lam: float | None
-    mode: str | None
-    candidates_from: str
-    where: str | None  # as JSON
+    key: str  # the options as JSON, which can be compared and hashed
+    options: SearchOptions = dataclasses.field(compare=False)
     explain: bool
 
     @classmethod
     def of(cls, asked: SearchRequest) -> How:
-        """What a request asks for."""
-        where = None if asked.where is None else json.dumps(asked.where, sort_keys=True)
-        return cls(
-            asked.k, asked.theta, asked.candidates, asked.lam, asked.mode, asked.candidates_from, where, asked.explain
-        )
+        """Return what a request asks for."""
+        options = asked.options()
+        return cls(json.dumps(options.keywords(), sort_keys=True), options, asked.explain)
 
 
 @dataclass(frozen=True)
@@ -78,45 +73,26 @@ def answers(searchable: Searchable, texts: Sequence[str], how: How, words: Words
         commit, generation = searchable.commit, searchable.generation
         try:
             with timed() as seconds, collected_warnings() as warned:
-                asked = _searched(searchable, texts, how)
-                found = [_hits(searchable, *one, how, words, max_text) for one in asked]
+                asked = searchable.search_batch(texts, **how.options.keywords())
+                found = [_hits(ranking, how, words, max_text) for ranking in asked]
         except DensliceError:
             if searchable.commit == commit:
                 raise
             continue
         if not how.explain or searchable.commit == commit:
-            missing = [ranking.missing for _, ranking in asked]
+            missing = [ranking.missing for ranking in asked]
             both = zip(found, missing, strict=True)
             told = tuple(dict.fromkeys(warned))
             return [Answer(hits, generation, len(texts), seconds, away, told) for hits, away in both]
     raise busy("the index changes faster than results can be explained")
 
 
-def _searched(searchable: Searchable, texts: Sequence[str], how: How) -> list[tuple[str, Ranking]]:
-    rankings = searchable.search_batch(
-        texts,
-        how.k,
-        theta=how.theta,
-        candidates=how.candidates,
-        lam=how.lam,
-        mode=how.mode,
-        candidates_from=how.candidates_from,
-        where=None if how.where is None else json.loads(how.where),
-    )
-    return list(zip(texts, rankings, strict=True))
-
-
-def _hits(
-    searchable: Searchable, text: str, ranking: Ranking, how: How, words: Words, max_text: int
-) -> list[FoundDocument]:
+def _hits(ranking: Ranking, how: How, words: Words, max_text: int) -> list[FoundDocument]:
     hits = list(ranking)  # their documents are fetched here
     if not how.explain:
         return [_found(hit, _parts(hit, set(), words, max_text)) for hit in hits]
     with stage("explain"):
-        return [
-            _explained(hit, searchable.explain(text, hit.id, lam=how.lam, mode=how.mode), words, max_text)
-            for hit in hits
-        ]
+        return [_explained(hit, ranking.explain(hit.id), words, max_text) for hit in hits]
 
 
 def _explained(hit: Hit, told: Explanation, words: Words, max_text: int) -> FoundDocument:

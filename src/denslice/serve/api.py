@@ -8,6 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from pydantic.json_schema import SkipJsonSchema
 
 from denslice.encoders.analysis import well_formed
+from denslice.options import SearchOptions, shown
 from denslice.records import is_nested_deeper
 from denslice.serve.http_errors import DEEPEST_BODY, TOO_DEEP
 
@@ -21,6 +22,12 @@ def _text(given: str) -> str:
 Text = Annotated[str, AfterValidator(_text)]
 Number = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
 Id = Annotated[Text, Field(min_length=1, max_length=1_000)]
+
+
+def _option(name: str, **bounds: Any) -> Any:
+    """Return an option of a search as a field, with the default and the help that every front door has."""
+    option = next(one for one in shown(SearchOptions) if one.name == name)
+    return Field(option.default, description=option.metadata["help"], **bounds)
 
 
 class Asked(BaseModel):
@@ -45,17 +52,14 @@ class SearchRequest(Asked):
     queries: Annotated[list[Text], Field(min_length=1)] | SkipJsonSchema[None] = Field(
         None, description="Many queries at once, searched alike."
     )
-    k: int = Field(10, ge=1, description="How many documents for each query.")
-    mode: Literal["lexical", "dense", "hybrid"] | None = Field(
-        None, description="Hybrid if left out, or lexical where the index has no dense vectors."
-    )
-    theta: Number = Field(0.0, description="Stage one scores only query weights above this; 0 is exact.")
-    lam: Number | None = Field(None, description="λ, the weight of the dense score; the encoder's own if left out.")
-    candidates: int = Field(10_000, ge=1, description="How many of stage one's best are scored with every weight.")
-    candidates_from: Literal["both", "lexical"] = "both"
-    where: dict[str, Any] | None = Field(
-        None, description="Only documents whose metadata passes.", examples=[{"year": {"gte": 2020}}]
-    )
+    k: int = _option("k", ge=1)
+    theta: Number = _option("theta")
+    candidates: int = _option("candidates", ge=1)
+    mode: Literal["lexical", "dense", "hybrid"] | None = _option("mode")
+    lam: Number | None = _option("lam")
+    candidates_from: Literal["both", "lexical"] = _option("candidates_from")
+    pruning: float = _option("pruning", ge=0, lt=1)
+    where: dict[str, Any] | None = _option("where", examples=[{"year": {"gte": 2020}}])
     explain: bool = Field(False, description="Add what each term gave, and where the text holds it.")
 
     @model_validator(mode="after")
@@ -63,6 +67,10 @@ class SearchRequest(Asked):
         if (self.query is None) == (self.queries is None):
             raise ValueError("give either query or queries")
         return self
+
+    def options(self) -> SearchOptions:
+        """Return how to search."""
+        return SearchOptions(**{one.name: getattr(self, one.name) for one in shown(SearchOptions)})
 
     def texts(self) -> list[str]:
         """The queries asked."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
-from denslice.records import Doc, Explanation, Ranking
+from denslice.index.index_info import IndexInfo
+from denslice.options import SearchKeywords
+from denslice.records import Doc, Ranking
 
 
 class Searchable(Protocol):
@@ -26,23 +28,8 @@ class Searchable(Protocol):
         """λ, the weight of the dense score, where a search gives none."""
         ...
 
-    def search_batch(
-        self,
-        texts: Sequence[str],
-        k: int = 10,
-        *,
-        theta: float = 0.0,
-        candidates: int = 10_000,
-        lam: float | None = None,
-        mode: str | None = None,
-        candidates_from: str = "both",
-        where: Mapping[str, Any] | None = None,
-    ) -> list[Ranking]:
-        """The k best documents for each text."""
-        ...
-
-    def explain(self, text: str, id: str, *, lam: float | None = None, mode: str | None = None) -> Explanation:
-        """Why the document with this id scores what it does for a text."""
+    def search_batch(self, texts: Sequence[str], k: int = 10, **options: Unpack[SearchKeywords]) -> list[Ranking]:
+        """Return the k best documents for each text; a ranking explains its scores."""
         ...
 
     def get(self, id: str) -> Doc | None:
@@ -61,7 +48,6 @@ class Searchable(Protocol):
         """Moves on to the last commit, of whichever process; whether there was a newer one."""
         ...
 
-    def info(self) -> dict[str, Any]:
-        """What it is. Used are: documents, generation, encoder, encoder_options, slicing, slices, dimensions,
-        filterable, and path where there is one, which no answer ever shows."""
+    def info(self) -> IndexInfo:
+        """Return what it is. Its path is never part of an answer."""
         ...

@@ -37,7 +37,7 @@ class Service:
         self._warm = False
         self._background = Background(metrics)
         self._show()
-        if self._info["encoder"] == "vectors":
+        if self._info.encoder == "vectors":
             raise InputError("this index holds ready vectors, and a server is asked with texts: search it from Python")
         self._reads, self._writes = Turns(limits.max_waiting), Turns(limits.max_writes)
 
@@ -96,13 +96,14 @@ class Service:
     def about(self) -> About:
         """What is served; of a model's folder only its name."""
         info = self._info
-        encoder = Path(info["encoder"]).name
-        told = {name: info[name] for name in ("documents", "generation", "slicing", "slices", "dimensions")}
-        fields = list(info["filterable"])
         return About(
-            **told,
-            encoder=encoder,
-            filterable=fields,
+            documents=info.documents,
+            generation=info.generation,
+            encoder=Path(info.encoder).name,
+            slicing=info.slicing,
+            slices=info.slices,
+            dimensions=info.dimensions,
+            filterable=list(info.filterable),
             lam=self._lam,
             writable=self._writable,
             limits={name: most for name, most in asdict(self._limits).items() if name.startswith("max_")},
@@ -181,7 +182,7 @@ class Service:
 
     def _refusal(self, error: InputError) -> Exception:
         """What the caller hears: the reason, unless it is of the server's own files, which is the server's fault."""
-        path = self._info.get("path")
+        path = self._info.path
         return error if path and path in str(error) else Refusal(422, "invalid", str(error))
 
     # --- keeping up
@@ -208,8 +209,8 @@ class Service:
         """Notes which commit is shown, and has its encoder loaded before a query waits for it."""
         commit = self._searchable.commit
         self._info, self._lam = self._searchable.info(), self._searchable.lam
-        self._metrics.shown(self._info["generation"], self._info["documents"])
-        self._words = words_of(self._info)
+        self._metrics.shown(self._info.generation, self._info.documents)
+        self._words = words_of(self._info.encoder_options)
         self._shown = commit
 
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from denslice.bench.synthetic import SyntheticCollection, SyntheticPart
 from denslice.errors import MissingExtraError
-from denslice.search.two_stage import QueryVectors
+from denslice.search.query import QueryVectors
 
 CHUNK = 1 << 20  # documents scored at a time
 Found = tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]

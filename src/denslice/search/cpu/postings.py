@@ -61,26 +61,6 @@ NARROW_LARGEST, NARROW_FRACTION = NARROW.largest, NARROW.fraction
 
 
 @compiled
-def known_keys(block_starts, list_keys, highest):
-    """Per block a bit for each key up to the highest that has a list, and how many lists come before each word's.
-
-    Both are (blocks, words).
-    """
-    shape = len(block_starts) - 1, (highest >> 6) + 1
-    known, before = np.zeros(shape, np.uint64), np.zeros(shape, np.uint32)
-    for block in range(shape[0]):
-        start, end = np.int64(block_starts[block]), min(np.int64(block_starts[block + 1]), len(list_keys))
-        for at in range(start, end):
-            if list_keys[at] <= highest:
-                known[block, list_keys[at] >> 6] |= np.uint64(1) << np.uint64(list_keys[at] & 63)
-        count = np.uint32(start)
-        for word in range(shape[1]):
-            before[block, word] = count
-            count += np.uint32(ones(known[block, word]))
-    return known, before
-
-
-@compiled
 def find(parts, keys):
     """Where each key's posting list stands in each block of all parts, and the largest weight each key has.
 
@@ -143,10 +123,10 @@ def _reach(weights, largest):
 
 
 @inlined
-def by_words(parts, keys, weights, wanted, caution, held, sums):
+def by_words(parts, keys, weights, wanted, pruning, held, sums):
     """Positions that may be among the k best by their words, and scores that their exact ones do not exceed.
 
-    `wanted` is (k, most, k_first, most_first). With caution below 1 the positions are `most` or a few more that are
+    `wanted` is (k, most, k_first, most_first). With pruning above 0 the positions are `most` or a few more that are
     likely among the best, and the scores mean little. `held` is room to begin with, `sums` SUMS sums.
     """
     k, most, k_first, most_first = wanted
@@ -155,7 +135,7 @@ def by_words(parts, keys, weights, wanted, caution, held, sums):
     if reach == 0:
         return held[:0], np.zeros(0, np.float32)
     unit, margin = _unit_and_margin(reach, reach, len(keys), NARROW_LARGEST, NARROW_FRACTION)
-    rough = (1 - caution) * reach * unit / len(keys)
+    rough = pruning * reach * unit / len(keys)
     if most:
         margin = np.int64(NARROW_LARGEST)
     wholes = np.empty(len(keys), np.int64)

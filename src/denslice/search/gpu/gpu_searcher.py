@@ -12,29 +12,21 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from denslice.errors import GpuMemoryError, InputError
+from denslice.options import OpenOptions, SearchOptions
 from denslice.search.cpu.addresses import Parts
+from denslice.search.cpu.two_stage import dense_scores_of, rank, rerank, rerank_best
 from denslice.search.gpu import layout, upload
 from denslice.search.gpu.card import NO_DENSE, TOGETHER, Card, GpuAnswer, Started
 from denslice.search.gpu.device import Device, Handle, all_turns, cuda_devices
 from denslice.search.gpu.layout import EXTRA
 from denslice.search.gpu.query_plan import QueryPlan, plan
-from denslice.search.gpu.upload import LEFT_OUT, Held
-from denslice.search.two_stage import (
-    NO_SCORES,
-    Found,
-    Mask,
-    QueryVectors,
-    Settings,
-    best_of,
-    dense_scores_of,
-    rank,
-    rerank,
-    rerank_best,
-)
+from denslice.search.gpu.upload import Held
+from denslice.search.query import NO_SCORES, Found, Mask, QueryVectors, best_of
 from denslice.store.segment import Segment
 from denslice.vectors import Floats
 
 Progress = Callable[[int], None]
+ON_GPU = OpenOptions("cuda")
 NOTHING = GpuAnswer(np.zeros(0, dtype=np.int64), NO_SCORES, NO_DENSE)
 
 
@@ -46,40 +38,35 @@ class Resident:
 
     def __init__(self) -> None:
         self.loading = Lock()
-        self.held: WeakValueDictionary[tuple[int, int, str], Held] = WeakValueDictionary()  # by `Cards._key`
+        self.held: WeakValueDictionary[tuple[int, int, str], Held] = WeakValueDictionary()  # by `GpuSearcher._key`
 
 
-class Cards:
+class GpuSearcher:
     """An index's segments on one or several cards: one commit's, searched by any number of threads."""
 
-    name = "cuda"  # of the device, as it was asked for
-
-    def __init__(self, devices: Sequence[Device], leave_out: Sequence[str], segments: Sequence[Segment] = ()) -> None:
-        """Ready to load. What `leave_out` names stays in the folder."""
-        unknown = [name for name in leave_out if name not in LEFT_OUT]
-        if isinstance(leave_out, str) or unknown:
-            raise InputError(f"leave_out is {leave_out!r}, expected some of {', '.join(LEFT_OUT)}")
-        self.devices, self.leave_out, self.segments = tuple(devices), tuple(leave_out), tuple(segments)
+    def __init__(
+        self, devices: Sequence[Device], options: OpenOptions = ON_GPU, segments: Sequence[Segment] = ()
+    ) -> None:
+        """Make a searcher that is ready to load its segments."""
+        self.devices, self.options, self.segments = tuple(devices), options, tuple(segments)
         self.section_rows = self._section_rows()
         self._known: dict[str, tuple[int, Held]] = {}  # by folder: the card and what it holds
         self._last: tuple[Sequence[Mask] | None, list[Handle | None]] = None, []
         self._resident = Resident()
 
     @classmethod
-    def named(cls, device: str, leave_out: Sequence[str]) -> Cards:
-        """The cards that a device's name means, with nothing on them yet."""
-        cards = cls(cuda_devices(device), leave_out)
-        cards.name = device
-        return cards
+    def named(cls, options: OpenOptions) -> GpuSearcher:
+        """Return a searcher on the GPUs that the device's name means, with nothing on them yet."""
+        return cls(cuda_devices(options.device), options)
 
-    def moved(self, segments: Sequence[Segment]) -> Cards:
-        """Ready to load other segments on the same cards; those that are there already stay."""
-        cards = Cards(self.devices, self.leave_out, segments)
-        cards.section_rows = self.section_rows if self._known else cards.section_rows
-        cards._known, cards._resident, cards.name = dict(self._known), self._resident, self.name
-        return cards
+    def moved(self, segments: Sequence[Segment], progress: Progress | None = None) -> GpuSearcher:
+        """Return a searcher of other segments on the same GPUs; those that are there already are not loaded again."""
+        searcher = GpuSearcher(self.devices, self.options, segments)
+        searcher.section_rows = self.section_rows if self._known else searcher.section_rows
+        searcher._known, searcher._resident = dict(self._known), self._resident
+        return searcher.load(progress)
 
-    def load(self, progress: Progress | None = None) -> Cards:
+    def load(self, progress: Progress | None = None) -> GpuSearcher:
         """Takes in what the cards do not hold yet, while others search; GpuMemoryError where it will not fit.
 
         After an error the cards hold what they held before.
@@ -104,7 +91,7 @@ class Cards:
                 key = self._key(number, segment)
                 held = self._resident.held.get(key)
                 if held is None:
-                    held = upload.take_in(device, launch, segment, self.leave_out, self.section_rows)
+                    held = upload.take_in(device, launch, segment, self.options.leave_out, self.section_rows)
                     self._resident.held[key] = held
                     if progress:
                         progress(segment.rows)
@@ -119,19 +106,21 @@ class Cards:
         """Raises GpuMemoryError where a card lacks memory for the segments it does not hold, and for searching all."""
         total: dict[str, int] = {}
         for segment in segments:
-            sizes = upload.sizes_of(segment, self.leave_out, self.section_rows)
+            sizes = upload.sizes_of(segment, self.options.leave_out, self.section_rows)
             for name in ("search",) if self._key(number, segment) in self._resident.held else sizes:
                 total[name] = total.get(name, 0) + sizes[name]
         device = self.devices[number]
         with device.using():
             upload.check_fits(device, dict(sorted(total.items())), len(self.devices))
 
-    def search(self, queries: Sequence[QueryVectors], settings: Settings, masks: Sequence[Mask]) -> list[Found]:
-        """The k best documents of each query, as `retrieve.search` finds them."""
-        answers = self.answers(queries, settings, masks)
-        return [rank(self.parts, a.positions, a.lexical, a.dense, settings.k) for a in answers]
+    def search(self, queries: Sequence[QueryVectors], options: SearchOptions, masks: Sequence[Mask]) -> list[Found]:
+        """The k best documents of each query, as `two_stage.search` finds them."""
+        answers = self.answers(queries, options, masks)
+        return [rank(self.parts, a.positions, a.lexical, a.dense, options.k) for a in answers]
 
-    def answers(self, queries: Sequence[QueryVectors], settings: Settings, masks: Sequence[Mask]) -> list[GpuAnswer]:
+    def answers(
+        self, queries: Sequence[QueryVectors], options: SearchOptions, masks: Sequence[Mask]
+    ) -> list[GpuAnswer]:
         """The same, as positions over all segments: equal scores are not in the order of ids yet."""
         for query in queries:
             self._check(query)
@@ -139,7 +128,7 @@ class Cards:
         with all_turns(self.devices):
             cards = self.cards
             try:
-                self._answer(queries, settings, self._allowed(masks), answers)
+                self._answer(queries, options, self._allowed(masks), answers)
             except BaseException:
                 for _, card in cards:
                     card.settle()
@@ -149,15 +138,15 @@ class Cards:
     def _answer(
         self,
         queries: Sequence[QueryVectors],
-        settings: Settings,
+        options: SearchOptions,
         allowed: Sequence[Handle | None],
         answers: list[GpuAnswer],
     ) -> None:
         """Writes each query's answer down, some queries being on the cards while the next ones are planned."""
         waiting: deque[tuple[list[int], list[Started]]] = deque()
         for start in range(0, len(queries), TOGETHER):
-            for ours, plans in self._planned(queries, range(start, min(start + TOGETHER, len(queries))), settings):
-                if self._needs_host(plans[0], settings):
+            for ours, plans in self._planned(queries, range(start, min(start + TOGETHER, len(queries))), options):
+                if self._needs_host(plans[0], options):
                     for at, one in zip(ours, plans, strict=True):
                         answers[at] = self._on_host(queries[at], one, allowed)
                     continue
@@ -187,7 +176,7 @@ class Cards:
     @cached_property
     def dimensions(self) -> int:
         """Width of the dense vectors on the cards, 0 where there are none."""
-        if "dense" in self.leave_out or not self.segments or self.segments[0].dense is None:
+        if "dense" in self.options.leave_out or not self.segments or self.segments[0].dense is None:
             return 0
         return int(self.segments[0].dense.shape[1])
 
@@ -214,21 +203,21 @@ class Cards:
         return made
 
     def _planned(
-        self, queries: Sequence[QueryVectors], chosen: range, settings: Settings
+        self, queries: Sequence[QueryVectors], chosen: range, options: SearchOptions
     ) -> Iterable[tuple[list[int], list[QueryPlan]]]:
         """Some queries' numbers and plans, those together that are alike; without those that cannot find anything."""
         alike: dict[tuple[int, bool], tuple[list[int], list[QueryPlan]]] = {}
         for at in chosen:
-            made = plan(queries[at], settings, self.maxima, self.docs)
+            made = plan(queries[at], options, self.maxima, self.docs)
             if made is not None:
                 ours, plans = alike.setdefault((made["flags"], made["most"] > 0), ([], []))
                 ours.append(at)
                 plans.append(made)
         return alike.values()
 
-    def _needs_host(self, like: QueryPlan, settings: Settings) -> bool:
+    def _needs_host(self, like: QueryPlan, options: SearchOptions) -> bool:
         """Whether exact scores come from the folder: the cards have no rows, or must agree on the best candidates."""
-        return ("rows" in self.leave_out and settings.rerank) or (like["most"] > 0 and len(self.cards) > 1)
+        return ("rows" in self.options.leave_out and options.rerank) or (like["most"] > 0 and len(self.cards) > 1)
 
     def _finish(self, ours: Sequence[int], started: Sequence[Started], answers: list[GpuAnswer]) -> None:
         parts = [card.finish(one) for (_, card), one in zip(self.cards, started, strict=True)]

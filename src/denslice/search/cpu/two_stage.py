@@ -1,7 +1,7 @@
-"""Retrieve and rerank: candidates from postings, exact scores from rows (paper section 3.1), dense scores added.
+"""Search of segments on the CPU in two stages: candidates from postings, exact scores from rows, dense scores added.
 
-With θ below every query weight the result is exact: everything the rounding of postings could hide is
-rescored. A larger θ leaves light weights out of stage one, and the best `candidates` are rescored.
+With θ below every query weight the result is exact: everything that the rounding of postings could hide is rescored.
+A larger θ leaves light weights out of stage one, and the best `candidates` are rescored (paper section 3.1).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
@@ -17,121 +17,63 @@ import numpy as np
 import numpy.typing as npt
 
 from denslice.errors import InputError
-from denslice.scalars import number, whole_number
+from denslice.options import SearchOptions
 from denslice.search.cpu.addresses import Parts
 from denslice.search.cpu.plain import best_in_order, lexical_scores
+from denslice.search.query import (
+    FEW_MORE,
+    NO_MASK,
+    NO_ROWS,
+    NO_SCORES,
+    NONE_FOUND,
+    Found,
+    Mask,
+    QueryVectors,
+    best_of,
+    strong_enough,
+)
 from denslice.store.segment import Segment
-from denslice.vectors import Floats, Ints, Phrases
+from denslice.vectors import Floats, Ints
 
-STRONGEST = 8  # weights stage one uses at least, however large θ
-MOST_WORDS = 1_024  # of a query that sums in 16 bits are fine enough for
-FEW = 256  # documents more than k that are scored without asking which could be left out
-ROUGH = 96  # documents at least that are rescored besides the k best, where caution is below 1
-DEEP = 10_000  # documents wanted, beyond which queries are searched one by one, to save memory
-ROOM = 1_024  # documents held while scanning, to begin with
-SMALL = 1 << 15  # weights of all rows, up to which a query is searched without compiled code
-MODES = ("lexical", "dense", "hybrid")
-SIDES = ("both", "lexical")
-Mask = npt.NDArray[np.uint8]
-NO_MASK: Mask = np.zeros(0, dtype=np.uint8)
-NO_ROWS: Ints = np.zeros(0, dtype=np.int64)
-NO_SCORES: Floats = np.zeros(0, dtype=np.float32)
+MOST_WORDS = 1_024  # tokens of a query up to which sums of 16 bits are fine enough
+ROUGH = 96  # documents at least that are rescored besides the k best, if pruning is above 0
+DEEP = 10_000  # k above which queries are searched one by one, to save memory
+ROOM = 1_024  # candidates that there is room for at the start of a scan
+SMALL = 1 << 15  # weights of all rows up to which a query is searched without compiled code
 _thread = threading.local()
 
 
-@dataclass(frozen=True)
-class QueryVectors:
-    """A query's keys (rising), their weights (above 0), and its dense vector times λ, where it has one.
-
-    `phrases` are the query's own, by key; to explain it with.
-    """
-
-    keys: Ints
-    weights: Floats
-    dense: Floats | None = None
-    phrases: Phrases = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Found:
-    """Documents and scores of one query, best first, equal scores by id. The score is the sum of its two parts."""
-
-    segments: Ints  # position of each document's segment
-    rows: Ints
-    ids: list[str]
-    scores: Floats
-    lexical: Floats
-    dense: Floats  # empty where the query has no dense vector
-
-
-NONE_FOUND = Found(NO_ROWS, NO_ROWS, [], NO_SCORES, NO_SCORES, NO_SCORES)
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How many documents are wanted, and how they are looked for.
-
-    `mode` None is hybrid where there are dense vectors; `lam` None is the encoder's own λ. `rerank` False stops after
-    stage one, to see what stage two is worth. `caution` below 1 lets a search by words leave out of stage one what adds
-    less to a score than 1 - caution times what a term of the query adds at most, on average.
-    """
-
-    k: int
-    theta: float = 0.0
-    candidates: int = 10_000
-    mode: str | None = None
-    lam: float | None = None
-    candidates_from: str = "both"
-    rerank: bool = True
-    caution: float = 1.0
-
-    def __post_init__(self) -> None:
-        numbers: dict[str, object] = {
-            "k": whole_number("k", self.k, 1),
-            "theta": self.theta if self.theta == np.inf else number("theta", self.theta, 0),
-            "candidates": whole_number("candidates", self.candidates, 1),
-            "lam": None if self.lam is None else number("lam", self.lam, 0),
-            "caution": number("caution", self.caution, 0, 1, above=True),
-        }
-        for name, value in numbers.items():  # numpy's numbers as Python's own: a kernel is compiled for each type
-            object.__setattr__(self, name, value)
-        if self.mode not in (None, *MODES):
-            raise InputError(f"mode must be one of {', '.join(MODES)}, not {self.mode!r}")
-        if self.candidates_from not in SIDES:
-            raise InputError(f"candidates_from must be one of {', '.join(SIDES)}, not {self.candidates_from!r}")
-
-
-def search(segments: Parts, query: QueryVectors, settings: Settings, masks: Sequence[Mask]) -> Found:
+def search(segments: Parts, query: QueryVectors, options: SearchOptions, masks: Sequence[Mask]) -> Found:
     """The k best documents. `masks` has per segment a 0 for each row to leave out, or nothing to leave none out."""
-    if is_plain(segments, settings):
-        return search_plainly(segments, query, settings, masks)
-    if are_words(query, settings):
-        return search_words(segments, [query], settings, masks)[0]
-    if not settings.rerank:
-        return first_stage(segments, query, settings, masks)
-    if settings.candidates_from == "lexical" and query.dense is not None and len(query.keys):
-        return _best_of_candidates(segments, query, settings, masks)
+    if is_plain(segments, options):
+        return search_plainly(segments, query, options, masks)
+    if are_words(query, options):
+        return search_words(segments, [query], options, masks)[0]
+    if not options.rerank:
+        return first_stage(segments, query, options, masks)
+    if options.candidates_from == "lexical" and query.dense is not None and len(query.keys):
+        return _best_of_candidates(segments, query, options, masks)
     dense = [NO_SCORES if query.dense is None else _dense_scores(segment, query) for segment in segments]
     every = np.concatenate(dense) if any(map(len, dense)) else NO_SCORES
-    positions, bounds = retrieve(segments, query, settings, masks, dense)
-    positions, lexical = rerank_best(segments, positions, bounds, query, every, settings.k)
-    return rank(segments, positions, lexical, every[positions] if len(every) else NO_SCORES, settings.k)
+    positions, bounds = retrieve(segments, query, options, masks, dense)
+    positions, lexical = rerank_best(segments, positions, bounds, query, every, options.k)
+    return rank(segments, positions, lexical, every[positions] if len(every) else NO_SCORES, options.k)
 
 
 def search_some(
-    segments: Parts, queries: Sequence[QueryVectors], settings: Settings, masks: Sequence[Mask]
+    segments: Parts, queries: Sequence[QueryVectors], options: SearchOptions, masks: Sequence[Mask]
 ) -> list[Found]:
     """The k best documents of each query."""
-    if is_plain(segments, settings):
-        return [search_plainly(segments, query, settings, masks) for query in queries]
-    if settings.k <= DEEP and all(are_words(query, settings) for query in queries):
-        return search_words(segments, queries, settings, masks)
-    return [search(segments, query, settings, masks) for query in queries]
+    if is_plain(segments, options):
+        return [search_plainly(segments, query, options, masks) for query in queries]
+    if options.k <= DEEP and all(are_words(query, options) for query in queries):
+        return search_words(segments, queries, options, masks)
+    return [search(segments, query, options, masks) for query in queries]
 
 
-def is_plain(segments: Parts, settings: Settings) -> bool:
+def is_plain(segments: Parts, options: SearchOptions) -> bool:
     """Whether a search is exact and the index so small that numpy scores every document."""
-    is_exact = settings.rerank and settings.theta == 0 and settings.caution == 1 and settings.candidates_from == "both"
+    is_exact = options.rerank and options.theta == 0 and options.pruning == 0 and options.candidates_from == "both"
     return is_exact and is_small(segments)
 
 
@@ -140,14 +82,15 @@ def is_small(segments: Parts) -> bool:
     return segments.weights <= SMALL
 
 
-def load_loops(segments: Parts, dimensions: int | None) -> None:
-    """Load or compile what a search with the usual settings needs, with a dense vector of so many dimensions."""
-    dense = None if dimensions is None else np.zeros(dimensions, np.float32)
+def load_loops(segments: Parts) -> None:
+    """Load or compile what a search with the usual options needs."""
+    vectors = segments[0].dense
+    dense = None if vectors is None else np.zeros(vectors.shape[1], np.float32)
     query = QueryVectors(np.zeros(1, np.int64), np.ones(1, np.float32), dense)
-    search(segments, query, Settings(k=1), [NO_MASK] * len(segments))
+    search(segments, query, SearchOptions(k=1), [NO_MASK] * len(segments))
 
 
-def search_plainly(segments: Parts, query: QueryVectors, settings: Settings, masks: Sequence[Mask]) -> Found:
+def search_plainly(segments: Parts, query: QueryVectors, options: SearchOptions, masks: Sequence[Mask]) -> Found:
     """The k best documents, found by scoring all of them in numpy: what the compiled loops find."""
     if not segments:
         return NONE_FOUND
@@ -157,17 +100,17 @@ def search_plainly(segments: Parts, query: QueryVectors, settings: Settings, mas
     if any(map(len, masks)):
         every = (mask if len(mask) else np.ones(s.rows, np.uint8) for mask, s in zip(masks, segments, strict=True))
         is_found &= np.concatenate(list(every)) > 0
-    best, at, rows, ids = best_in_order(segments, np.flatnonzero(is_found), scores, settings.k)
+    best, at, rows, ids = best_in_order(segments, np.flatnonzero(is_found), scores, options.k)
     return Found(at, rows, ids, scores[best], lexical[best], dense[best] if len(dense) else dense)
 
 
-def are_words(query: QueryVectors, settings: Settings) -> bool:
-    """Whether a query is searched by its words alone, all of them, and exactly or with caution below 1."""
-    return query.dense is None and settings.rerank and settings.theta == 0 and len(query.keys) <= MOST_WORDS
+def are_words(query: QueryVectors, options: SearchOptions) -> bool:
+    """Whether a query is searched by its words alone, all of them, and exactly or with pruning."""
+    return query.dense is None and options.rerank and options.theta == 0 and len(query.keys) <= MOST_WORDS
 
 
 def search_words(
-    segments: Parts, queries: Sequence[QueryVectors], settings: Settings, masks: Sequence[Mask]
+    segments: Parts, queries: Sequence[QueryVectors], options: SearchOptions, masks: Sequence[Mask]
 ) -> list[Found]:
     """The k best documents of each query, all being searched by words alone: one call of compiled code."""
     from denslice.search.cpu import postings
@@ -175,15 +118,15 @@ def search_words(
 
     if not segments:
         return [NONE_FOUND] * len(queries)
-    k = min(settings.k, segments.docs)
-    most = 0 if settings.caution == 1 else k + int(4 * k**0.5) + ROUGH
+    k = min(options.k, segments.docs)
+    most = 0 if options.pruning == 0 else k + int(4 * k**0.5) + ROUGH
     firsts = [count if any(map(len, masks)) else _share_of_first_block(count, segments) for count in (k, most)]
     starts = np.fromiter(accumulate((len(query.keys) for query in queries), initial=0), np.int64, len(queries) + 1)
     one = queries[0]
     keys = one.keys if len(queries) == 1 else np.concatenate([query.keys for query in queries])
     weights = one.weights if len(queries) == 1 else np.concatenate([query.weights for query in queries])
     counts, at, rows, scores, letters, is_whole = best_by_words(
-        segments.table_with(masks), starts, keys, weights, (k, most, *firsts), settings.caution,
+        segments.table_with(masks), starts, keys, weights, (k, most, *firsts), options.pruning,
         max(ROOM, 4 * k), _working_sums(postings.NARROW.dtype, postings.SUMS),
     )  # fmt: skip
     ids = _ids(segments, at, rows, letters, is_whole)
@@ -193,42 +136,26 @@ def search_words(
     ]
 
 
-def _best_of_candidates(segments: Parts, query: QueryVectors, settings: Settings, masks: Sequence[Mask]) -> Found:
+def _best_of_candidates(segments: Parts, query: QueryVectors, options: SearchOptions, masks: Sequence[Mask]) -> Found:
     """The k best, by both scores, of the best `candidates` by words: the paper's fusion (its section 5.3)."""
-    wide = replace(settings, k=max(settings.k, settings.candidates), rerank=False)  # the bounds choose
+    wide = replace(options, k=max(options.k, options.candidates), rerank=False)  # the bounds choose
     by_words, bounds = retrieve(segments, query, wide, masks, [NO_SCORES] * len(segments))
     positions = np.unique(by_words[best_of(bounds, wide.k)])
     lexical = rerank(segments, positions, query)
-    return rank(segments, positions, lexical, dense_scores_of(segments, positions, query), settings.k)
+    return rank(segments, positions, lexical, dense_scores_of(segments, positions, query), options.k)
 
 
-def first_stage(segments: Parts, query: QueryVectors, settings: Settings, masks: Sequence[Mask]) -> Found:
+def first_stage(segments: Parts, query: QueryVectors, options: SearchOptions, masks: Sequence[Mask]) -> Found:
     """The k best documents by stage one alone: lexical scores of the weights above θ, as postings round them up."""
-    strong = strong_enough(query, settings.theta)
-    positions, scores = retrieve(segments, strong, settings, masks, [NO_SCORES] * len(segments))
-    return rank(segments, positions, scores, NO_SCORES, settings.k)
-
-
-def strong_enough(query: QueryVectors, theta: float) -> QueryVectors:
-    """The weights stage one uses: those above θ, and the strongest eight where those are fewer."""
-    if theta == 0:
-        return query
-    strong = are_strong(query, theta)
-    return QueryVectors(query.keys[strong], query.weights[strong])
-
-
-def are_strong(query: QueryVectors, theta: float) -> npt.NDArray[np.bool_]:
-    """Which of the weights stage one uses."""
-    strong = query.weights > theta
-    if np.count_nonzero(strong) < STRONGEST:
-        strong[np.argsort(-query.weights, kind="stable")[:STRONGEST]] = True
-    return strong
+    strong = strong_enough(query, options.theta)
+    positions, scores = retrieve(segments, strong, options, masks, [NO_SCORES] * len(segments))
+    return rank(segments, positions, scores, NO_SCORES, options.k)
 
 
 def retrieve(
     segments: Parts,
     query: QueryVectors,
-    settings: Settings,
+    options: SearchOptions,
     masks: Sequence[Mask],
     dense: Sequence[Floats],
 ) -> tuple[Ints, Floats]:
@@ -242,8 +169,8 @@ def retrieve(
     has_dense = any(map(len, dense))
     if not segments or not (len(query.keys) or has_dense):
         return NO_ROWS, NO_SCORES
-    k = min(settings.k, segments.docs)
-    strong = strong_enough(query, settings.theta)
+    k = min(options.k, segments.docs)
+    strong = strong_enough(query, options.theta)
     found, largest = postings.find(segments.table, strong.keys)
     lexical_reach = float(postings.reach_of(strong.weights, largest))
     lowest, reach, extra = 0.0, lexical_reach, []
@@ -258,7 +185,7 @@ def retrieve(
     if len(strong.keys) < len(query.keys):
         unseen = _unseen(segments, query, strong)
         margin = min(postings.WIDE.largest, margin + int(unseen * unit) + 1)
-        most = max(settings.candidates, k)
+        most = max(options.candidates, k)
     held, bounds = postings.scan_whole(
         segments.table_with(masks, extra), found, (strong.weights, unit, postings.WIDE.fraction), (k, margin, most),
         np.empty(max(ROOM, 4 * k), np.int64), _working_sums(postings.WIDE.dtype, postings.SUMS),
@@ -275,15 +202,6 @@ def _share_of_first_block(k: int, segments: Parts) -> int:
     return min(k, int(expected + 3 * expected**0.5 + 4))
 
 
-def best_of(scores: npt.NDArray[Any], count: int) -> Ints:
-    """Where the so many highest scores stand, in rising order; of equal ones the first."""
-    if len(scores) <= count:
-        return np.arange(len(scores))
-    last = np.partition(scores, len(scores) - count)[len(scores) - count]
-    above, equal = np.flatnonzero(scores > last), np.flatnonzero(scores == last)
-    return np.sort(np.concatenate([above, equal[: count - len(above)]]))
-
-
 def rerank_best(
     segments: Parts, positions: Ints, bounds: Floats, query: QueryVectors, dense: Floats, k: int
 ) -> tuple[Ints, Floats]:
@@ -291,7 +209,7 @@ def rerank_best(
 
     The k with the highest bounds are scored first; of the others only those whose bound reaches the least of them.
     """
-    if len(positions) <= k + FEW:
+    if len(positions) <= k + FEW_MORE:
         return positions, rerank(segments, positions, query)
     first = bounds >= np.partition(bounds, len(bounds) - k)[len(bounds) - k]
     lexical = rerank(segments, positions[first], query)
