@@ -23,7 +23,7 @@ from denslice.bench.synthetic import SyntheticCollection
 from denslice.errors import GpuMemoryError, IndexFormatError
 from denslice.index.reader import Reader
 from denslice.options import OpenOptions, SearchOptions
-from denslice.search.cpu.postings import WIDE
+from denslice.search.cpu.score_units import WIDE
 from denslice.search.gpu import layout, upload
 from denslice.search.gpu.card import RECORD
 from denslice.search.gpu.device import Device, cuda_devices, device_numbers

@@ -450,9 +450,9 @@ def test_masked_documents_are_left_out_before_the_best_are_taken(tmp_path: Path,
 def test_scores_from_postings_are_never_below_the_exact_ones_nor_above_by_more_than_the_margin(
     scale: str, data: st.DataObject
 ) -> None:
-    from denslice.search.cpu import postings
+    from denslice.search.cpu import postings, scan_state, score_units
 
-    counted = getattr(postings, scale)
+    counted = getattr(score_units, scale)
     weights = st.floats(2**-10, 100, width=16)
     docs = data.draw(hnp.arrays(np.float32, (40, 4), elements=st.just(0) | weights))
     query = data.draw(hnp.arrays(np.float32, 4, elements=weights))
@@ -461,10 +461,10 @@ def test_scores_from_postings_are_never_below_the_exact_ones_nor_above_by_more_t
         parts = Parts([segment])
         found, largest = postings.find(parts.table, np.arange(4))
         reach = float(query.astype(np.float64) @ largest)
-        unit, margin = postings.unit_and_margin(reach, reach, 4, counted)
+        unit, margin = score_units.unit_and_margin(reach, reach, 4, counted)
         held, bounds = postings.scan_whole(
             parts.table, found, (query, unit, counted.fraction), (40, 0, 0),
-            np.zeros(512, np.int64), np.zeros(postings.SUMS, counted.dtype),
+            np.zeros(512, np.int64), np.zeros(scan_state.SUMS, counted.dtype),
         )  # fmt: skip
         exact = docs.astype(np.float64) @ query
         assert sorted(held) == np.flatnonzero(exact).tolist()

@@ -20,6 +20,7 @@ from denslice.errors import InputError
 from denslice.options import SearchOptions
 from denslice.search.cpu.addresses import Parts
 from denslice.search.cpu.plain import best_in_order, lexical_scores
+from denslice.search.cpu.scan_state import SUMS
 from denslice.search.query import (
     FEW_MORE,
     NO_MASK,
@@ -113,7 +114,7 @@ def search_words(
     segments: Parts, queries: Sequence[QueryVectors], options: SearchOptions, masks: Sequence[Mask]
 ) -> list[Found]:
     """The k best documents of each query, all being searched by words alone: one call of compiled code."""
-    from denslice.search.cpu import postings
+    from denslice.search.cpu import score_units
     from denslice.search.cpu.lexical import best_by_words
 
     if not segments:
@@ -127,7 +128,7 @@ def search_words(
     weights = one.weights if len(queries) == 1 else np.concatenate([query.weights for query in queries])
     counts, at, rows, scores, letters, is_whole = best_by_words(
         segments.table_with(masks), starts, keys, weights, (k, most, *firsts), options.pruning,
-        max(ROOM, 4 * k), _working_sums(postings.NARROW.dtype, postings.SUMS),
+        max(ROOM, 4 * k), _working_sums(score_units.NARROW.dtype, SUMS),
     )  # fmt: skip
     ids = _ids(segments, at, rows, letters, is_whole)
     ends = list(accumulate(counts.tolist(), initial=0))
@@ -164,7 +165,7 @@ def retrieve(
     Beside each stands a score that the document's exact one does not exceed. `dense` has per segment a score to add
     to each row's lexical one, or nothing.
     """
-    from denslice.search.cpu import postings
+    from denslice.search.cpu import postings, score_units
 
     has_dense = any(map(len, dense))
     if not segments or not (len(query.keys) or has_dense):
@@ -172,7 +173,7 @@ def retrieve(
     k = min(options.k, segments.docs)
     strong = strong_enough(query, options.theta)
     found, largest = postings.find(segments.table, strong.keys)
-    lexical_reach = float(postings.reach_of(strong.weights, largest))
+    lexical_reach = float(score_units.reach_of(strong.weights, largest))
     lowest, reach, extra = 0.0, lexical_reach, []
     if has_dense:
         lowest = min(float(scores.min()) for scores in dense if len(scores))
@@ -180,15 +181,15 @@ def retrieve(
         reach += max(float(scores.max()) for scores in extra if len(scores))
     elif reach == 0:
         return NO_ROWS, NO_SCORES
-    unit, margin = postings.unit_and_margin(reach, lexical_reach, len(strong.keys), postings.WIDE)
+    unit, margin = score_units.unit_and_margin(reach, lexical_reach, len(strong.keys), score_units.WIDE)
     most, unseen = 0, 0.0
     if len(strong.keys) < len(query.keys):
         unseen = _unseen(segments, query, strong)
-        margin = min(postings.WIDE.largest, margin + int(unseen * unit) + 1)
+        margin = min(score_units.WIDE.largest, margin + int(unseen * unit) + 1)
         most = max(options.candidates, k)
     held, bounds = postings.scan_whole(
-        segments.table_with(masks, extra), found, (strong.weights, unit, postings.WIDE.fraction), (k, margin, most),
-        np.empty(max(ROOM, 4 * k), np.int64), _working_sums(postings.WIDE.dtype, postings.SUMS),
+        segments.table_with(masks, extra), found, (strong.weights, unit, score_units.WIDE.fraction), (k, margin, most),
+        np.empty(max(ROOM, 4 * k), np.int64), _working_sums(score_units.WIDE.dtype, SUMS),
     )  # fmt: skip
     if most:
         best = best_of(bounds, most)
@@ -287,8 +288,8 @@ def _working_sums(dtype: type[np.unsignedinteger[Any]], count: int) -> npt.NDArr
 
 def _unseen(segments: Parts, query: QueryVectors, strong: QueryVectors) -> float:
     """The most that the weights left out of stage one can add to a score."""
-    from denslice.search.cpu import postings
+    from denslice.search.cpu import postings, score_units
 
     weak = ~np.isin(query.keys, strong.keys)
     _, largest = postings.find(segments.table, query.keys[weak])
-    return float(postings.reach_of(query.weights[weak], largest))
+    return float(score_units.reach_of(query.weights[weak], largest))
