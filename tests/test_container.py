@@ -14,8 +14,9 @@ from hypothesis.extra import numpy as hnp
 
 from denslice import Index, IndexFormatError, open_index
 from denslice.store.container import Container, write_container
-from denslice.store.files import Array, StoredFile
+from denslice.store.files import StoredFile
 from denslice.store.folder import Folder
+from denslice.vectors import Array
 
 SMALL: dict[str, Array] = {
     "words": np.frombuffer(b"wing", np.uint8),
@@ -30,7 +31,7 @@ def mapped(folder: Path, stored: StoredFile) -> Container:
 
 
 def held(folder: Path, stored: StoredFile) -> Container:
-    return Container.held(Folder(folder), "a.arrays", stored)
+    return Container.loaded(Folder(folder), "a.arrays", stored)
 
 
 @pytest.mark.parametrize("opened", [mapped, held])

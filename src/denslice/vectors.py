@@ -17,6 +17,7 @@ from denslice.errors import InputError
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
+Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
 Phrases = Mapping[int, tuple[str, ...]]  # by token id, the phrases of a text that are known by it

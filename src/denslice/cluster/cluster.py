@@ -64,7 +64,11 @@ class Cluster(Index):
         return self._layout.folder
 
     def add(
-        self, docs: Iterable[Doc | Mapping[str, Any]], *, wait: float = lock.WAIT, progress: Progress | None = None
+        self,
+        docs: Iterable[Doc | Mapping[str, Any]],
+        *,
+        wait: float = lock.WAIT_SECONDS,
+        progress: Progress | None = None,
     ) -> int:
         """Adds documents, each in the shard that owns its id; how many. Encoding is done here."""
         if isinstance(docs, str | Mapping | Doc) or not isinstance(docs, Iterable):
@@ -84,7 +88,7 @@ class Cluster(Index):
         texts: Sequence[str] | None = None,
         dense: npt.ArrayLike | None = None,
         *,
-        wait: float = lock.WAIT,
+        wait: float = lock.WAIT_SECONDS,
         progress: Progress | None = None,
     ) -> int:
         """Adds ready vectors, each in the shard that owns its id; how many."""
@@ -92,7 +96,7 @@ class Cluster(Index):
         vectors = None if dense is None else dense_rows(dense, checked.shape[0])
         return self._add(lambda words: ready_batches(ids, checked, texts, vectors), wait, progress)
 
-    def update(self, id: str, meta: Mapping[str, Any], *, wait: float = lock.WAIT) -> bool:
+    def update(self, id: str, meta: Mapping[str, Any], *, wait: float = lock.WAIT_SECONDS) -> bool:
         """Give a document other metadata, without encoding it again; return whether it is there."""
         given = {self._layout.owner(checked_id(id)): (checked_id(id), dict(meta))}
         return bool(self._on_all(wait, lambda: self._on_shards(shard.update, given)))
@@ -106,14 +110,14 @@ class Cluster(Index):
                 back_up(self._layout.shard(number), copy.shard(number))
         copy.write()
 
-    def delete(self, ids: Iterable[str], *, wait: float = lock.WAIT) -> int:
+    def delete(self, ids: Iterable[str], *, wait: float = lock.WAIT_SECONDS) -> int:
         """Deletes the documents with these ids; how many there were."""
         if isinstance(ids, str):
             raise InputError(f"ids come in a list, not as one string: [{ids!r}]")
         owned = self._layout.by_owner(dict.fromkeys(map(checked_id, ids)))
         return self._on_all(wait, lambda: self._on_shards(shard.delete, {at: (some,) for at, some in owned.items()}))
 
-    def merge(self, *, wait: float = lock.WAIT) -> int:
+    def merge(self, *, wait: float = lock.WAIT_SECONDS) -> int:
         """Rewrites small or much deleted segments of every shard; how many were rewritten."""
         return self._on_all(wait, lambda: self._on_shards(shard.merge, dict.fromkeys(range(self._layout.shards), ())))
 

@@ -20,9 +20,9 @@ import scipy.sparse as sp
 from denslice.cluster.cluster_folder import owner
 from denslice.index.writer import DocBatch
 from denslice.records import Doc
-from denslice.store.files import Array, load_array, save_arrays, sync_folder
+from denslice.store.files import load_array, save_arrays, sync_folder
 from denslice.store.vocabulary import Piece, merged_words, word_arrays
-from denslice.vectors import Encoded, Ints, stacked
+from denslice.vectors import Array, Encoded, Ints, stacked
 
 
 def write_spool(folder: Path, batches: Sequence[DocBatch], words: Sequence[str], shards: int) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from denslice.encoders.bm25 import Bm25, Bm25Config
-from denslice.encoders.mini import NAME, is_exported, load_mini, mini_options
+from denslice.encoders.mini import EMBEDDED, is_exported, load_mini, mini_options
 from denslice.encoders.ready_vectors import ReadyVectors, VectorsConfig
 from denslice.encoders.torch.loader import load_model, model_options
 from denslice.store.vocabulary import WordIds
@@ -19,7 +19,7 @@ class Encoder(Protocol):
     uses_idf: bool  # the query's weights are to be multiplied by the collection's idf
     lam: float  # λ: what the dense score is multiplied by before it is added to the lexical one
     reads: str  # what it encodes of a document: "text" or "vector"
-    at_once: int  # how many documents it is best given at a time
+    batch_docs: int  # how many documents it is best given at a time
 
     def encode_docs(self, items: Sequence[Any]) -> Encoded:
         """Lexical weights (n, vocabulary) of documents; a growing vocabulary takes in their new tokens."""
@@ -44,7 +44,7 @@ def checked_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
         return Bm25Config.from_json(dict(options)).to_json()
     if name == "vectors":
         return VectorsConfig.from_json(options).to_json()
-    if name == NAME or is_exported(name):
+    if name == EMBEDDED or is_exported(name):
         return mini_options(name, options)
     return model_options(name, options)
 
@@ -55,6 +55,6 @@ def load(name: str, options: Mapping[str, Any], words: WordIds) -> Encoder:
         return Bm25(Bm25Config.from_json(dict(options)), words)
     if name == "vectors":
         return ReadyVectors(VectorsConfig.from_json(options), words)
-    if name == NAME or is_exported(options["model"]):
+    if name == EMBEDDED or is_exported(options["model"]):
         return load_mini(options, words)
     return load_model(options)

@@ -18,7 +18,7 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-from denslice.encoders.analysis import Analyzer, Remembered, has_words
+from denslice.encoders.analysis import Analyzer, WordCache, has_words
 from denslice.errors import InputError
 from denslice.scalars import number
 from denslice.store.vocabulary import ABSENT, Growth, WordIds
@@ -27,7 +27,7 @@ from denslice.vectors import Encoded, Floats, Ints, Phrases, Weights, csr
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-TokenIds = npt.NDArray[np.int32]
+IdArray = npt.NDArray[np.int32]
 Hash = TypeVar("Hash", int, npt.NDArray[np.uint64])
 BUCKETS = 1 << 16  # that phrases share
 STOP_HASH = 1 << 32  # no word has it
@@ -101,7 +101,7 @@ class Bm25:
     """
 
     reads = "text"
-    at_once = 2_048
+    batch_docs = 2_048
     lam = 1.0
     uses_idf = True  # whoever searches multiplies the query's weights by `idf`
 
@@ -113,8 +113,8 @@ class Bm25:
         # From a word as it stands straight to its id. Ids never change, and in a fixed vocabulary ABSENT stays so;
         # `find` of a Growth is not kept, as a word it lacks now may be placed later.
         # Neither holds on to this encoder: with it, the vocabulary's file would stay open until garbage is collected.
-        self._doc_ids = Remembered(partial(_doc_id, self.analyzer, self._place))
-        self._hashes = Remembered(partial(_word_hash, self.analyzer))
+        self._doc_ids = WordCache(partial(_doc_id, self.analyzer, self._place))
+        self._hashes = WordCache(partial(_word_hash, self.analyzer))
         self._bucket_ids = np.full(BUCKETS, UNSEEN, dtype=np.int32)
 
     def encode_docs(self, texts: Sequence[str]) -> Encoded:
@@ -201,7 +201,7 @@ class Bm25:
     def _norms(self, lengths: Ints) -> npt.NDArray[np.floating]:
         return self.config.k1 * (1 - self.config.b + self.config.b * lengths / self.config.average_length)
 
-    def _counts(self, ids: TokenIds, rows: TokenIds, texts: int) -> sp.csr_array:
+    def _counts(self, ids: IdArray, rows: IdArray, texts: int) -> sp.csr_array:
         known, vocab = ids > ABSENT, len(self.words)
         places, counts = np.unique(rows[known].astype(np.int64) * vocab + ids[known], return_counts=True)
         starts = np.searchsorted(places, np.arange(texts + 1) * np.int64(vocab)).astype(np.int32)
@@ -248,7 +248,7 @@ def _saturated(counts: sp.csr_array, norms: npt.NDArray[np.floating]) -> sp.csr_
     return counts
 
 
-def _flat(ids: list[list[int]]) -> tuple[TokenIds, TokenIds]:
+def _flat(ids: list[list[int]]) -> tuple[IdArray, IdArray]:
     """All ids in one array, and beside each the row it came from."""
     sizes = [len(row) for row in ids]
     flat = np.fromiter(chain.from_iterable(ids), dtype=np.int32, count=sum(sizes))

@@ -42,7 +42,7 @@ class ReadyVectors:
     lam = 1.0
     uses_idf = False
     reads = "vector"
-    at_once = 2_048
+    batch_docs = 2_048
 
     def __init__(self, config: VectorsConfig, words: WordIds) -> None:
         self.config = config

@@ -14,9 +14,9 @@ from denslice.store.files import sync_folder
 from denslice.store.folder import Folder
 from denslice.store.manifest import Manifest
 from denslice.store.segment import DELETIONS, SEGMENTS
-from denslice.store.snapshot import PARTS, VOCABULARY, Snapshot
+from denslice.store.snapshot import SUBFOLDERS, VOCABULARY, Snapshot
 
-TRIES = 3  # without the write lock; after that with it
+COPY_ATTEMPTS = 3  # without the write lock; after that with it
 
 
 def back_up(index: Path, to: Path) -> Manifest:
@@ -36,14 +36,14 @@ def back_up(index: Path, to: Path) -> Manifest:
 
 
 def _check_empty(to: Path) -> None:
-    if {path.name for path in to.iterdir()} - {lock.NAME, lock.TURNSTILE}:
+    if {path.name for path in to.iterdir()} - {lock.LOCK_FILE, lock.TURNSTILE_FILE}:
         raise InputError(f"{to}: the folder is not empty")
 
 
 def _copied(index: Path, to: Path) -> Manifest:
-    for part in PARTS:
+    for part in SUBFOLDERS:
         (to / part).mkdir()
-    for _ in range(TRIES):
+    for _ in range(COPY_ATTEMPTS):
         try:
             manifest = manifests.read(Folder(index))
             return _copy(index, to, manifest)
@@ -60,7 +60,7 @@ def _copy(index: Path, to: Path, manifest: Manifest) -> Manifest:
             (to / name).parent.mkdir(exist_ok=True)
             link(index / name, to / name)
     _remove_others(to, manifest)
-    for folder in (*(to / part for part in PARTS), *(to / SEGMENTS).iterdir()):
+    for folder in (*(to / part for part in SUBFOLDERS), *(to / SEGMENTS).iterdir()):
         sync_folder(folder)
     manifests.write(to, manifest)
     Snapshot(to)
@@ -91,7 +91,7 @@ def link(source: Path, to: Path) -> None:
 def _remove_others(to: Path, manifest: Manifest) -> None:
     """Remove what an earlier attempt copied and this manifest does not name."""
     named = {to / name for name in file_names(manifest)}
-    for path in [path for part in PARTS for path in (to / part).rglob("*") if path.is_file()]:
+    for path in [path for part in SUBFOLDERS for path in (to / part).rglob("*") if path.is_file()]:
         if path not in named:
             path.unlink()
     for folder in (to / SEGMENTS).iterdir():

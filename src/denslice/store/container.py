@@ -19,20 +19,21 @@ from typing import Any
 import numpy as np
 
 from denslice.errors import IndexFormatError
-from denslice.store.files import Array, StoredFile, cannot_read, damaged
+from denslice.store.files import StoredFile, cannot_read, damaged
 from denslice.store.folder import Folder
+from denslice.vectors import Array
 
 ENDING = ".arrays"
 MAGIC = b"denslice"
 START = struct.Struct("<8sQ")  # the magic and the length of the JSON that follows
-ALIGNED = 64  # bytes: a line of cache, and more than any vector instruction asks for
+ALIGNMENT = 64  # bytes: a line of cache, and more than any vector instruction asks for
 LONGEST_HEADER = 1 << 24
 CHANGED_HEADER = "its header differs from what was written"
 UNTRACKED = {"trackfd": False} if sys.version_info >= (3, 13) else {}  # a mapping then needs no open file
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class ArraySection:
     """Where an array lies, counted from the end of the header, and the SHA-256 of its bytes and the padding behind."""
 
     dtype: str
@@ -92,7 +93,7 @@ class Container:
             os.close(handle)
 
     @classmethod
-    def held(cls, folder: Folder, name: str, stored: StoredFile) -> Container:
+    def loaded(cls, folder: Folder, name: str, stored: StoredFile) -> Container:
         """Return the container of this name in an open folder, read into memory and checked: for small ones."""
         container = cls(folder.path / name, folder.read(name), stored)
         container._check(container._memory)
@@ -150,7 +151,7 @@ def _header(told: Mapping[str, Any]) -> bytes:
     return START.pack(MAGIC, len(text)) + text
 
 
-def _parsed(path: Path, memory: mmap.mmap | bytes, sha256: str) -> tuple[int, dict[str, Any], dict[str, Section]]:
+def _parsed(path: Path, memory: mmap.mmap | bytes, sha256: str) -> tuple[int, dict[str, Any], dict[str, ArraySection]]:
     """Return where the arrays begin, what the header says about them, and the sections."""
     if len(memory) < START.size:
         raise damaged(path, "is too short to be a container")
@@ -167,10 +168,10 @@ def _parsed(path: Path, memory: mmap.mmap | bytes, sha256: str) -> tuple[int, di
     return first, told["about"], sections
 
 
-def _section(told: Mapping[str, Any]) -> Section:
-    known = {one.name: told[one.name] for one in fields(Section)}  # a later version may say more
-    return Section(**{**known, "shape": tuple(told["shape"])})
+def _section(told: Mapping[str, Any]) -> ArraySection:
+    known = {one.name: told[one.name] for one in fields(ArraySection)}  # a later version may say more
+    return ArraySection(**{**known, "shape": tuple(told["shape"])})
 
 
 def _aligned(size: int) -> int:
-    return -(-size // ALIGNED) * ALIGNED
+    return -(-size // ALIGNMENT) * ALIGNMENT

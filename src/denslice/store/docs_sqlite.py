@@ -23,7 +23,7 @@ from denslice.records import Doc, filter_fields
 from denslice.store.files import StoredFile, damaged
 from denslice.store.folder import Folder
 
-NAME = "docs.sqlite"
+DOCS_FILE = "docs.sqlite"
 SCHEMA = (
     """CREATE TABLE docs (
         row INTEGER PRIMARY KEY,
@@ -34,7 +34,7 @@ SCHEMA = (
     )""",
     "CREATE TABLE field_values (field TEXT NOT NULL, kind INTEGER NOT NULL, value, row INTEGER NOT NULL)",
 )
-INDEX = "CREATE INDEX by_value ON field_values (field, kind, value, row)"
+CREATE_INDEX = "CREATE INDEX by_value ON field_values (field, kind, value, row)"
 INSERT = "INSERT INTO docs VALUES (?, ?, ?, ?, ?)"
 INSERT_VALUE = "INSERT INTO field_values VALUES (?, ?, ?, ?)"
 BY_ROWS = (
@@ -64,15 +64,15 @@ ANY_TITLE = "SELECT 1 FROM docs WHERE title <> '' LIMIT 1"
 ANY_WITH = "SELECT 1 FROM docs WHERE EXISTS (SELECT 1 FROM json_each(meta) WHERE key = ?) LIMIT 1"
 PRESENT, NULL, BOOLEAN, NUMBER, STRING = range(5)
 OUTSIDE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PERM, sqlite3.SQLITE_INTERRUPT)
-Told = TypeVar("Told")
-MAPPED = 1 << 40  # bytes of the file SQLite may map instead of copying: all of it
+Fetched = TypeVar("Fetched")
+MAPPED_BYTES = 1 << 40  # bytes of the file SQLite may map instead of copying: all of it
 
 
 class DocumentsWriter:
     """Takes documents in row order. The file needs no journal: until the commit nobody reads it."""
 
     def __init__(self, folder: Path, filterable: Sequence[str] = ()) -> None:
-        self.connection = sqlite3.connect(folder / NAME, isolation_level=None)
+        self.connection = sqlite3.connect(folder / DOCS_FILE, isolation_level=None)
         self.filterable = filterable
         self.count = 0
         try:
@@ -93,7 +93,7 @@ class DocumentsWriter:
 
     def finish(self) -> None:
         """Completes the file."""
-        self.connection.execute(INDEX)
+        self.connection.execute(CREATE_INDEX)
         self.connection.execute("COMMIT")
         self.close()
 
@@ -115,7 +115,7 @@ class Documents:
 
     def fetch(self, rows: Sequence[int]) -> dict[int, Doc]:
         """The documents of these rows."""
-        found = self._all(BY_ROWS, json.dumps(rows))
+        found = self._select(BY_ROWS, json.dumps(rows))
         docs = {row: Doc(id, text, title, self._meta(meta)) for row, id, title, text, meta in found}
         if len(docs) != len(rows):
             raise damaged(self.path, f"{len(rows) - len(docs):,} documents are missing")
@@ -123,37 +123,37 @@ class Documents:
 
     def fields(self, rows: Sequence[int]) -> Iterator[tuple[int, dict[str, Any]]]:
         """Each of these rows with the fields that a filter can name."""
-        found = self._all(FIELDS_BY_ROWS, json.dumps(rows))
+        found = self._select(FIELDS_BY_ROWS, json.dumps(rows))
         return ((row, filter_fields(id, title, self._meta(meta))) for row, id, title, meta in found)
 
     def has_field(self, field: str) -> bool:
         """Whether a document here has a field of this name, which may take a look at all of them."""
         if not field.isprintable():  # SQLite cuts a name at NUL, and cannot take half a surrogate pair
-            return any(field in self._meta(meta) for (meta,) in self._all(EVERY_META))
-        is_own = field == "id" or (field == "title" and bool(self._all(ANY_TITLE)))
-        return is_own or bool(self._all(ANY_WITH, field))
+            return any(field in self._meta(meta) for (meta,) in self._select(EVERY_META))
+        is_own = field == "id" or (field == "title" and bool(self._select(ANY_TITLE)))
+        return is_own or bool(self._select(ANY_WITH, field))
 
     def rows(self, ids: Sequence[str]) -> dict[str, int]:
         """The rows of those ids that are here."""
-        found = self._all(BY_IDS, json.dumps(ids))
+        found = self._select(BY_IDS, json.dumps(ids))
         wanted = set(ids)  # SQLite cuts a text at NUL and then finds another id than was asked for
         return {id: row for id, row in found if id in wanted}
 
     def having_id(self, operator: str, value: str) -> npt.NDArray[np.int64]:
         """The rows whose id stands so to `value`, from the index of ids."""
-        return np.array([row for (row,) in self._all(HAVING_ID[operator], value)], dtype=np.int64)
+        return np.array([row for (row,) in self._select(HAVING_ID[operator], value)], dtype=np.int64)
 
     def having(self, operator: str, field: str, kind: int, value: object = None) -> npt.NDArray[np.int64]:
         """The rows whose filterable field has a value of this kind that stands so to `value`."""
         given = (field, kind) if operator == "exists" else (field, kind, value)
-        return np.array([row for (row,) in self._all(HAVING[operator], *given)], dtype=np.int64)
+        return np.array([row for (row,) in self._select(HAVING[operator], *given)], dtype=np.int64)
 
     def verify(self) -> None:
         """Read the whole file as it was opened; IndexFormatError if it is not what was written."""
         try:
             handle = self._folder.open(self._name)
         except IndexFormatError:  # it has lost its name; SQLite still has it open
-            digest = hashlib.sha256(self._told(lambda connection: connection.serialize()))
+            digest = hashlib.sha256(self._execute(lambda connection: connection.serialize()))
         else:
             with os.fdopen(handle, "rb") as file:
                 digest = hashlib.file_digest(file, "sha256")
@@ -167,15 +167,15 @@ class Documents:
             raise damaged(self.path, f"metadata is not JSON ({error})") from error
         return meta
 
-    def _all(self, statement: str, *given: object) -> list[tuple[Any, ...]]:
-        return self._told(lambda connection: list(connection.execute(statement, given)))
+    def _select(self, statement: str, *given: object) -> list[tuple[Any, ...]]:
+        return self._execute(lambda connection: list(connection.execute(statement, given)))
 
-    def _told(self, ask: Callable[[sqlite3.Connection], Told]) -> Told:
+    def _execute(self, ask: Callable[[sqlite3.Connection], Fetched]) -> Fetched:
         with self._lock:
             try:
                 return ask(self._connection)
             except (sqlite3.Error, UnicodeDecodeError) as error:
-                raise _trouble(self.path, error) from error
+                raise _sqlite_error(self.path, error) from error
 
     def _opened(self) -> sqlite3.Connection:
         """Return a connection to the file itself. SQLite opens by path, so whether that leads to it is asked twice."""
@@ -187,12 +187,12 @@ class Documents:
             _check_is_at(self.path, meant)
             address = f"{self.path.as_uri()}?mode=ro&immutable=1"
             connection = sqlite3.connect(address, uri=True, check_same_thread=False)
-            connection.execute(f"PRAGMA mmap_size = {MAPPED}")
+            connection.execute(f"PRAGMA mmap_size = {MAPPED_BYTES}")
             connection.execute("PRAGMA schema_version")  # opens the file
             _check_is_at(self.path, meant)
             return connection
         except sqlite3.Error as error:
-            raise _trouble(self.path, error) from error
+            raise _sqlite_error(self.path, error) from error
         finally:
             os.close(handle)
 
@@ -214,7 +214,7 @@ def _check_is_at(path: Path, meant: os.stat_result) -> None:
         raise Moved(path)
 
 
-def _trouble(path: Path, error: sqlite3.Error | UnicodeDecodeError) -> IndexFormatError | UnavailableError:
+def _sqlite_error(path: Path, error: sqlite3.Error | UnicodeDecodeError) -> IndexFormatError | UnavailableError:
     """Return what SQLite's complaint means: damage only where the file itself shows it."""
     if getattr(error, "sqlite_errorcode", 0) & 0xFF in OUTSIDE:
         return UnavailableError(f"{path}: cannot be read ({error})")

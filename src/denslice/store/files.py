@@ -14,16 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from tokenize import TokenError  # numpy lets it through from a damaged header
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from denslice.errors import IndexFormatError, UnavailableError
+from denslice.vectors import Array
 
-CHUNK = 1 << 20
+READ_BUFFER = 1 << 20
 NEW = ".new"  # ends the name of a file that is to take another's place
-Array = npt.NDArray[Any]
 # numpy has Python parse a header, and CPython 3.11 counts the depth of its parser over all threads: two of them at it
 # at once can end in a SystemError.
 _reading_header = Lock()

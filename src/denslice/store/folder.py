@@ -7,7 +7,7 @@ import weakref
 from pathlib import Path
 
 from denslice.errors import IndexFormatError, InputError
-from denslice.store.files import CHUNK, cannot_read
+from denslice.store.files import READ_BUFFER, cannot_read
 
 
 class Folder:
@@ -36,7 +36,7 @@ class Folder:
         """Return a file's bytes."""
         handle = self.open(name)
         try:
-            with os.fdopen(handle, "rb", buffering=CHUNK) as file:
+            with os.fdopen(handle, "rb", buffering=READ_BUFFER) as file:
                 return file.read()
         except OSError as error:
             raise cannot_read(self.path / name, error) from error

@@ -20,8 +20,8 @@ from denslice.slicing import Slicing
 from denslice.store import manifest as manifests
 from denslice.store.files import cannot_read, damaged, load_array, sha256_of
 from denslice.store.folder import Folder
-from denslice.store.segment import Rows
-from denslice.store.segment_writer import DocBatch
+from denslice.store.segment import ForwardIndex
+from denslice.store.segment_writer import StoredBatch
 from denslice.vectors import Ints
 
 
@@ -30,8 +30,8 @@ class Format2:
 
     def __init__(self, home: Folder) -> None:
         self.folder = home.path
-        path = self.folder / manifests.NAME
-        told = json.loads(home.read(manifests.NAME))
+        path = self.folder / manifests.MANIFEST_FILE
+        told = json.loads(home.read(manifests.MANIFEST_FILE))
         self.body = manifests.checked_body(path, told)
         self.commit = str(told["checksum"])  # there is no other name for it
         self.docs = sum(one["rows"] - one["deleted"] for one in self.body["segments"])
@@ -65,18 +65,18 @@ class Format2:
 
     def check_no_reader(self) -> None:
         """Raise LockedError if a process has the index open: it would miss the files that are to go."""
-        with (self.folder / manifests.NAME).open("rb") as file:
+        with (self.folder / manifests.MANIFEST_FILE).open("rb") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise LockedError(f"{self.folder}: a process is reading this index; end it, then upgrade") from None
 
-    def segments(self) -> Iterator[tuple[int, Iterator[DocBatch]]]:
+    def segments(self) -> Iterator[tuple[int, Iterator[StoredBatch]]]:
         """Each segment's live documents: how many, and with all that is stored of them, some at a time."""
         for told in self.body["segments"]:
             yield told["rows"] - told["deleted"], self._batches(told)
 
-    def _batches(self, told: dict[str, Any], size: int = 2_048) -> Iterator[DocBatch]:
+    def _batches(self, told: dict[str, Any], size: int = 2_048) -> Iterator[StoredBatch]:
         folder = self._checked("segments", told)
         rows = np.arange(told["rows"])
         if told["deletions"] is not None:
@@ -88,7 +88,7 @@ class Format2:
         for start in range(0, len(rows), size):
             some = rows[start : start + size]
             vectors = None if dense is None else dense[some]
-            yield DocBatch(_docs(folder, some), kept.of(some), lost.of(some), lengths[some], vectors)
+            yield StoredBatch(_docs(folder, some), kept.of(some), lost.of(some), lengths[some], vectors)
 
     def _checked(self, part: str, told: dict[str, Any]) -> Path:
         folder = self.folder / part / str(told["name"])
@@ -104,9 +104,9 @@ class Format2:
             raise cannot_read(path, error) from error
 
 
-def _rows(folder: Path, name: str) -> Rows:
+def _rows(folder: Path, name: str) -> ForwardIndex:
     starts, keys, weights = (load_array(folder / f"{name}_{part}.npy") for part in ("starts", "keys", "weights"))
-    return Rows(folder, starts, keys, weights.view(np.uint16))
+    return ForwardIndex(folder, starts, keys, weights.view(np.uint16))
 
 
 def _docs(folder: Path, rows: Ints) -> list[Doc]:

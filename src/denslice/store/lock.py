@@ -16,26 +16,28 @@ from filelock import FileLock, Timeout
 
 from denslice.errors import InputError, LockedError
 
-NAME = "lock"
-TURNSTILE = "lock.next"
-PAUSE = 0.005  # seconds between tries
-WAIT = 10.0  # seconds that writers wait for one another, if not told otherwise: the lock is held for commits alone
+LOCK_FILE = "lock"
+TURNSTILE_FILE = "lock.next"
+POLL_SECONDS = 0.005  # seconds between tries
+WAIT_SECONDS = (
+    10.0  # seconds that writers wait for one another, if not told otherwise: the lock is held for commits alone
+)
 
 
 @contextmanager
-def writing(folder: Path, wait: float = WAIT) -> Iterator[None]:
+def writing(folder: Path, wait: float = WAIT_SECONDS) -> Iterator[None]:
     """Hold the folder's write lock; LockedError if someone else has it for longer than `wait` seconds."""
     deadline = time.monotonic() + wait
     try:
-        held = _lock(folder / NAME)
-        with _lock(folder / TURNSTILE).acquire(timeout=wait, poll_interval=PAUSE):
-            held.acquire(timeout=max(0.0, deadline - time.monotonic()), poll_interval=PAUSE)
+        held = _lock(folder / LOCK_FILE)
+        with _lock(folder / TURNSTILE_FILE).acquire(timeout=wait, poll_interval=POLL_SECONDS):
+            held.acquire(timeout=max(0.0, deadline - time.monotonic()), poll_interval=POLL_SECONDS)
     except Timeout:
-        raise LockedError(f"{folder}: {holder(folder / NAME)} is writing to this index; try again later") from None
+        raise LockedError(f"{folder}: {holder(folder / LOCK_FILE)} is writing to this index; try again later") from None
     except OSError as error:
         raise InputError(f"{folder}: cannot be written to ({error.strerror or error})") from error
     try:
-        _sign(folder / NAME)
+        _write_pid(folder / LOCK_FILE)
         yield
     finally:
         held.release()
@@ -51,7 +53,7 @@ def alive(path: Path) -> Iterator[bool]:
         yield False
         return
     try:
-        _sign(path)
+        _write_pid(path)
         yield True
     finally:
         lock.release()
@@ -64,7 +66,7 @@ def _lock(path: Path) -> FileLock:
     return FileLock(path, thread_local=False)
 
 
-def _sign(path: Path) -> None:
+def _write_pid(path: Path) -> None:
     """Say in a lock's file who holds it. That is for messages alone, and a full disk has no room for it."""
     with suppress(OSError):
         path.write_text(str(os.getpid()), encoding="ascii")

@@ -15,11 +15,13 @@ from denslice.errors import IndexFormatError
 from denslice.store.files import StoredFile, damaged, replace_file
 from denslice.store.folder import Folder
 
-FORMAT = 3
-UPGRADED = (2,)  # formats that `denslice upgrade` reads
+INDEX_FORMAT = 3
+UPGRADABLE_FORMATS = (2,)  # formats that `denslice upgrade` reads
 FEATURES: frozenset[str] = frozenset()  # what an index may need of its readers beyond the format: none yet
-NAME = "manifest.json"
-BLOCK = 65_536  # documents a posting block holds: as many as 16 bits can number, and scores fit a core's second cache
+MANIFEST_FILE = "manifest.json"
+BLOCK_ROWS = (
+    65_536  # documents a posting block holds: as many as 16 bits can number, and scores fit a core's second cache
+)
 
 
 def new_name() -> str:
@@ -79,7 +81,7 @@ class Manifest:
     query: str  # "full" or "sliced"
     filterable: tuple[str, ...] = ()
     dimensions: int | None = None  # of the dense vectors, once there are any
-    block: int = BLOCK
+    block: int = BLOCK_ROWS
     identity: str = field(default_factory=new_name)
     commit: str = field(default_factory=new_name)
     generation: int = 0
@@ -105,8 +107,8 @@ class Manifest:
 def write(folder: Path, manifest: Manifest) -> None:
     """Commit: from here on the folder is at this manifest."""
     body = {**asdict(manifest), "encoder_hash": manifest.encoder_hash}
-    told = {"format": FORMAT, "checksum": _digest(body), "index": body}
-    replace_file(folder / NAME, json.dumps(told, indent=1, ensure_ascii=False).encode())
+    told = {"format": INDEX_FORMAT, "checksum": _digest(body), "index": body}
+    replace_file(folder / MANIFEST_FILE, json.dumps(told, indent=1, ensure_ascii=False).encode())
 
 
 def read(folder: Folder) -> Manifest:
@@ -114,19 +116,19 @@ def read(folder: Folder) -> Manifest:
     return parse(folder.path, _text(folder))
 
 
-def is_there(folder: Path) -> bool:
+def has_manifest(folder: Path) -> bool:
     """Return whether a folder has a manifest: whether it is an index, of whichever format."""
-    return (folder / NAME).exists()
+    return (folder / MANIFEST_FILE).exists()
 
 
 def format_of(folder: Folder) -> int:
     """Return the format of the index in a folder, which need not be one that can be read."""
-    return _format(folder.path / NAME, _json_object(folder.path / NAME, _text(folder)))
+    return _format(folder.path / MANIFEST_FILE, _json_object(folder.path / MANIFEST_FILE, _text(folder)))
 
 
 def parse(folder: Path, text: bytes) -> Manifest:
     """Return the manifest that a file's text tells."""
-    path = folder / NAME
+    path = folder / MANIFEST_FILE
     told = _json_object(path, text)
     check_format(folder, _format(path, told))
     manifest = _manifest(checked_body(path, told))
@@ -137,13 +139,15 @@ def parse(folder: Path, text: bytes) -> Manifest:
 
 def check_format(folder: Path, found: int) -> None:
     """Raise IndexFormatError, which says what to do, for a format that this version does not read."""
-    if found == FORMAT:
+    if found == INDEX_FORMAT:
         return
-    if found in UPGRADED:
+    if found in UPGRADABLE_FORMATS:
         advice = f"run `denslice upgrade {folder}`, which keeps the documents and their vectors"
     else:
-        advice = "upgrade denslice to read it" if found > FORMAT else "make the index again"
-    raise IndexFormatError(f"{folder / NAME}: index format {found}, this version reads format {FORMAT}; {advice}")
+        advice = "upgrade denslice to read it" if found > INDEX_FORMAT else "make the index again"
+    raise IndexFormatError(
+        f"{folder / MANIFEST_FILE}: index format {found}, this version reads format {INDEX_FORMAT}; {advice}"
+    )
 
 
 def checked_body(path: Path, told: Mapping[str, Any]) -> dict[str, Any]:
@@ -156,11 +160,11 @@ def checked_body(path: Path, told: Mapping[str, Any]) -> dict[str, Any]:
 
 def _text(folder: Folder) -> bytes:
     try:
-        return folder.read(NAME)
+        return folder.read(MANIFEST_FILE)
     except IndexFormatError:
-        if is_there(folder.path):
+        if has_manifest(folder.path):
             raise
-        raise IndexFormatError(f"{folder.path}: not an index (no {NAME} in it)") from None
+        raise IndexFormatError(f"{folder.path}: not an index (no {MANIFEST_FILE} in it)") from None
 
 
 def _format(path: Path, told: Mapping[str, Any]) -> int:

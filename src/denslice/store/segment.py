@@ -18,19 +18,18 @@ import numpy.typing as npt
 
 from denslice.records import Doc
 from denslice.store.container import ENDING, Container, write_container
-from denslice.store.docs_sqlite import NAME as DOCS
-from denslice.store.docs_sqlite import Documents
-from denslice.store.files import Array, StoredFile, damaged
+from denslice.store.docs_sqlite import DOCS_FILE, Documents
+from denslice.store.files import StoredFile, damaged
 from denslice.store.folder import Folder
 from denslice.store.manifest import FileEntry, SegmentEntry, new_name
-from denslice.store.segment_writer import DENSE, WORDS, DocBatch
-from denslice.vectors import Ints, csr
+from denslice.store.segment_writer import DENSE_FILE, LEXICAL_FILE, StoredBatch
+from denslice.vectors import Array, Ints, csr
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
 SEGMENTS, DELETIONS = "segments", "deletions"
-KEYS = "uint16 uint32"
+KEY_TYPES = "uint16 uint32"
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class Postings:
 
 
 @dataclass(frozen=True)
-class Rows:
+class ForwardIndex:
     """Each document's keys, rising, and weights."""
 
     path: Path  # of the file they are in
@@ -79,14 +78,16 @@ class Segment:
         self.block = block
         self.rows = entry.rows
         self.path = folder.path / place
-        self.words = Container.mapped(folder, f"{place}/{WORDS}", _listed(self.path, entry, WORDS))
+        self.words = Container.mapped(folder, f"{place}/{LEXICAL_FILE}", _listed(self.path, entry, LEXICAL_FILE))
         self.vectors = (
-            Container.mapped(folder, f"{place}/{DENSE}", entry.files[DENSE]) if DENSE in entry.files else None
+            Container.mapped(folder, f"{place}/{DENSE_FILE}", entry.files[DENSE_FILE])
+            if DENSE_FILE in entry.files
+            else None
         )
-        self.documents = Documents(folder, f"{place}/{DOCS}", _listed(self.path, entry, DOCS))
+        self.documents = Documents(folder, f"{place}/{DOCS_FILE}", _listed(self.path, entry, DOCS_FILE))
         self.deletions = _deletions(folder, entry)
 
-    def moved(self, folder: Folder, entry: SegmentEntry) -> Segment:
+    def with_deletions_of(self, folder: Folder, entry: SegmentEntry) -> Segment:
         """Return the same segment with the deletions of another commit."""
         if entry.deletions == self.entry.deletions:
             return self
@@ -108,12 +109,12 @@ class Segment:
         return Postings(self.block, blocks, keys, starts, maxima.view(np.uint16), rows, values)
 
     @cached_property
-    def kept(self) -> Rows:
+    def kept(self) -> ForwardIndex:
         """The weights the slicing kept."""
         return self._rows("row")
 
     @cached_property
-    def lost(self) -> Rows:
+    def lost(self) -> ForwardIndex:
         """The weights the slicing dropped."""
         return self._rows("lost")
 
@@ -160,8 +161,8 @@ class Segment:
 
     def document_frequencies(self, keys: Ints) -> Ints:
         """How many documents had each token, before slicing; deleted ones do not count."""
-        counts = _looked_up(keys, *self._frequencies)
-        return counts if self._removed is None else counts - _looked_up(keys, *self._removed)
+        counts = _counts_of(keys, *self._frequencies)
+        return counts if self._removed is None else counts - _counts_of(keys, *self._removed)
 
     @property
     def highest_key(self) -> int:
@@ -201,11 +202,11 @@ class Segment:
         """The rows that can be found."""
         return np.arange(self.rows) if self.live is None else np.flatnonzero(self.live)
 
-    def live_batches(self, size: int) -> Iterator[DocBatch]:
+    def live_batches(self, size: int) -> Iterator[StoredBatch]:
         """The documents that can be found with all that is stored of them, some at a time."""
-        return self.some_batches(self.live_row_numbers(), size)
+        return self.batches(self.live_row_numbers(), size)
 
-    def some_batches(self, rows: Ints, size: int) -> Iterator[DocBatch]:
+    def batches(self, rows: Ints, size: int) -> Iterator[StoredBatch]:
         """The documents of these rows with all that is stored of them, some at a time."""
         for start in range(0, len(rows), size):
             batch = rows[start : start + size]
@@ -213,7 +214,7 @@ class Segment:
             lengths = self.lengths[batch].astype(np.int64)
             dense = None if self.dense is None else self.dense[batch]
             in_order = [docs[row] for row in batch.tolist()]
-            yield DocBatch(in_order, self.kept.of(batch), self.lost.of(batch), lengths, dense)
+            yield StoredBatch(in_order, self.kept.of(batch), self.lost.of(batch), lengths, dense)
 
     def live_docs(self, size: int) -> Iterator[Doc]:
         """The documents that can be found, in row order, read some at a time."""
@@ -235,11 +236,11 @@ class Segment:
         keys = self.deletions.array("removed_keys", "uint32")
         return keys, self.deletions.array("removed", "uint32", len(keys))
 
-    def _rows(self, name: str) -> Rows:
+    def _rows(self, name: str) -> ForwardIndex:
         starts = self.words.array(f"{name}_starts", "uint32", self.rows + 1)
-        keys = self.words.array(f"{name}_keys", KEYS)
+        keys = self.words.array(f"{name}_keys", KEY_TYPES)
         weights = self.words.array(f"{name}_weights", "float16", len(keys)).view(np.uint16)
-        return Rows(self.words.path, starts, keys, weights)
+        return ForwardIndex(self.words.path, starts, keys, weights)
 
 
 def _listed(path: Path, entry: SegmentEntry, name: str) -> StoredFile:
@@ -251,10 +252,10 @@ def _listed(path: Path, entry: SegmentEntry, name: str) -> StoredFile:
 def _deletions(folder: Folder, entry: SegmentEntry) -> Container | None:
     if entry.deletions is None:
         return None
-    return Container.held(folder, f"{DELETIONS}/{entry.deletions.name}{ENDING}", entry.deletions.file)
+    return Container.loaded(folder, f"{DELETIONS}/{entry.deletions.name}{ENDING}", entry.deletions.file)
 
 
-def _looked_up(keys: Ints, known: Array, counts: Array) -> Ints:
+def _counts_of(keys: Ints, known: Array, counts: Array) -> Ints:
     """The count of each key in a rising list of known ones, 0 for the rest."""
     if not len(known):
         return np.zeros(len(keys), dtype=np.int64)

@@ -12,22 +12,21 @@ import numpy as np
 from denslice.errors import InputError
 from denslice.records import Doc
 from denslice.store.container import write_container
-from denslice.store.docs_sqlite import NAME as DOCS
-from denslice.store.docs_sqlite import DocumentsWriter
-from denslice.store.files import Array, seal, sync_folder
+from denslice.store.docs_sqlite import DOCS_FILE, DocumentsWriter
+from denslice.store.files import seal, sync_folder
 from denslice.store.manifest import SegmentEntry
-from denslice.vectors import Ints, csr, stacked
+from denslice.vectors import Array, Ints, csr, stacked
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-WORDS, DENSE = "words.arrays", "dense.arrays"
-LARGEST_WEIGHT = float(np.finfo(np.float16).max)
-LEVELS = 255  # steps of a posting's value
+LEXICAL_FILE, DENSE_FILE = "words.arrays", "dense.arrays"
+LARGEST_STORED_WEIGHT = float(np.finfo(np.float16).max)
+POSTING_STEPS = 255  # steps of a posting's value
 
 
 @dataclass(frozen=True)
-class DocBatch:
+class StoredBatch:
     """Documents as they are stored: weights kept and lost by the slicing, lengths, dense vectors if there are any."""
 
     docs: Sequence[Doc]
@@ -56,7 +55,7 @@ class SegmentWriter:
         self.dense: list[Array] = []
         self.weights = 0
 
-    def add(self, batch: DocBatch) -> None:
+    def add(self, batch: StoredBatch) -> None:
         """Appends documents."""
         self.documents.add(batch.docs)
         self.ids += [doc.id for doc in batch.docs]
@@ -75,9 +74,14 @@ class SegmentWriter:
         arrays = _id_arrays(self.ids) | {"lengths": lengths.astype(np.uint32)}
         arrays |= _row_arrays("row", kept) | _row_arrays("lost", lost) | _frequency_arrays(kept, lost)
         arrays |= _posting_arrays(kept, self.block)
-        files = {DOCS: seal(self.folder / DOCS), WORDS: write_container(self.folder / WORDS, arrays, self.about)}
+        files = {
+            DOCS_FILE: seal(self.folder / DOCS_FILE),
+            LEXICAL_FILE: write_container(self.folder / LEXICAL_FILE, arrays, self.about),
+        }
         if self.dense:
-            files[DENSE] = write_container(self.folder / DENSE, {"dense": np.concatenate(self.dense)}, self.about)
+            files[DENSE_FILE] = write_container(
+                self.folder / DENSE_FILE, {"dense": np.concatenate(self.dense)}, self.about
+            )
         sync_folder(self.folder)
         return SegmentEntry(self.folder.name, len(self.ids), self.weights, int(lengths.sum()), files)
 
@@ -88,8 +92,10 @@ class SegmentWriter:
 
 def rounded(weights: sp.csr_array) -> sp.csr_array:
     """Weights as they are stored: rounded to float16, those that round to nothing left out. Data stays float32."""
-    if weights.nnz and weights.data.max() > LARGEST_WEIGHT:
-        raise InputError(f"weight {weights.data.max():g} is too large: at most {LARGEST_WEIGHT:,.0f} can be stored")
+    if weights.nnz and weights.data.max() > LARGEST_STORED_WEIGHT:
+        raise InputError(
+            f"weight {weights.data.max():g} is too large: at most {LARGEST_STORED_WEIGHT:,.0f} can be stored"
+        )
     stored = csr((weights.data.astype(np.float16), weights.indices, weights.indptr), weights.shape)
     stored.data = stored.data.astype(np.float32)
     if (stored.data == 0).any():
@@ -142,7 +148,7 @@ def _block_arrays(kept: sp.csr_array) -> dict[str, Array]:
     keys = np.flatnonzero(sizes)
     starts = columns.indptr[keys]
     maxima = np.maximum.reduceat(columns.data, starts) if len(keys) else np.zeros(0, np.float32)
-    steps = np.ceil(columns.data.astype(np.float64) * LEVELS / np.repeat(maxima, sizes[keys]))
+    steps = np.ceil(columns.data.astype(np.float64) * POSTING_STEPS / np.repeat(maxima, sizes[keys]))
     rows, values = columns.indices.astype(np.uint16), steps.astype(np.uint8)
     sort_by_value(_starts(sizes[keys], np.int64), rows, values)
     return {

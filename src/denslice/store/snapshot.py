@@ -26,9 +26,9 @@ VOCABULARY = "vocabulary"  # pieces of it, and the slicing of its tokens
 UPGRADE = "upgrade"  # where an upgrade builds
 UPGRADE_REMAINS = (UPGRADE, "old", "slicing.npy")  # of one that died after its commit; the last two are of format 2
 WRITING = "writing"  # segments that are not committed yet
-PARTS = (SEGMENTS, DELETIONS, VOCABULARY, WRITING)
+SUBFOLDERS = (SEGMENTS, DELETIONS, VOCABULARY, WRITING)
 SESSION_LOCK = ".lock"  # ends the name of the lock that a living writer holds
-TRIES = 20  # to open a folder in which commits come one after the other
+OPEN_ATTEMPTS = 20  # to open a folder in which commits come one after the other
 
 
 class Snapshot:
@@ -113,7 +113,7 @@ class Snapshot:
 
     def _open(self, path: Path, before: Snapshot | None) -> None:
         """Open every file of the last commit; again where writers moved on in between."""
-        for _ in range(TRIES):
+        for _ in range(OPEN_ATTEMPTS):
             self.home = _home(path, before)
             self.manifest = manifests.read(self.home)
             try:
@@ -127,7 +127,9 @@ class Snapshot:
         home, manifest = self.home, self.manifest
         known = {segment.entry.name: segment for segment in before.segments} if before else {}
         self.segments = tuple(
-            known[entry.name].moved(home, entry) if entry.name in known else Segment(home, entry, manifest.block)
+            known[entry.name].with_deletions_of(home, entry)
+            if entry.name in known
+            else Segment(home, entry, manifest.block)
             for entry in manifest.segments
         )
         pieces = before.pieces if before else {}
@@ -160,7 +162,7 @@ def create(folder: Path, manifest: Manifest) -> None:
         _check_free(folder)
         with lock.writing(folder):
             _check_free(folder)  # still: someone else may have been faster
-            for part in PARTS:
+            for part in SUBFOLDERS:
                 (folder / part).mkdir(exist_ok=True)
             manifests.write(folder, manifest)
     except OSError as error:
@@ -169,10 +171,10 @@ def create(folder: Path, manifest: Manifest) -> None:
 
 def _check_free(folder: Path) -> None:
     """Raise InputError where something is in the folder that an interrupted `create` has not left."""
-    if manifests.is_there(folder):
+    if manifests.has_manifest(folder):
         raise InputError(f"{folder}: an index is already there")
-    remains = {lock.NAME, lock.TURNSTILE, manifests.NAME + NEW}
-    remains |= {part for part in PARTS if not any((folder / part).glob("*"))}
+    remains = {lock.LOCK_FILE, lock.TURNSTILE_FILE, manifests.MANIFEST_FILE + NEW}
+    remains |= {part for part in SUBFOLDERS if not any((folder / part).glob("*"))}
     if {path.name for path in folder.iterdir()} - remains:
         raise InputError(f"{folder}: the folder is not empty")
 

@@ -15,11 +15,11 @@ import numpy as np
 
 from denslice.errors import IndexFormatError, InputError
 from denslice.store.container import Container
-from denslice.store.files import Array, damaged
-from denslice.vectors import Ints
+from denslice.store.files import damaged
+from denslice.vectors import Array, Ints
 
 ABSENT = -1
-REMEMBERED = 100_000  # lookups a Vocabulary keeps before it forgets them all
+CACHED_LOOKUPS = 100_000  # lookups a Vocabulary keeps before it forgets them all
 
 
 class WordIds(Protocol):
@@ -124,7 +124,7 @@ class Vocabulary:
 
     def _remembered(self, word: str, id: int) -> int:
         kept: dict[str, int] | set[str] = self._absent if id == ABSENT else self.found
-        if len(kept) >= REMEMBERED:
+        if len(kept) >= CACHED_LOOKUPS:
             kept.clear()
         if id == ABSENT:
             self._absent.add(word)
