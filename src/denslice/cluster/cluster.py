@@ -25,7 +25,7 @@ from denslice.records import Doc, checked_docs, checked_id
 from denslice.store import lock
 from denslice.store.backup import back_up
 from denslice.store.vocabulary import Growth
-from denslice.vectors import Encoded, Ints, dense_rows, lexical_csr, stacked
+from denslice.vectors import Encoded, dense_rows, lexical_csr
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -177,7 +177,8 @@ class Cluster(Index):
 
     def _by_owner(self, docs: list[Doc], encoded: Encoded) -> dict[int, tuple[DocBatch]]:
         owners = np.array([self._layout.owner(doc.id) for doc in docs])
-        return {at: (_rows(docs, encoded, np.flatnonzero(owners == at)),) for at in np.unique(owners).tolist()}
+        rows = {at: np.flatnonzero(owners == at) for at in np.unique(owners).tolist()}
+        return {at: (([docs[row] for row in some], encoded.rows(some)),) for at, some in rows.items()}
 
     def _on_all(self, wait: float, work: Callable[[], int]) -> int:
         """Changes shards, one caller at a time; from here on this cluster shows the change."""
@@ -230,20 +231,7 @@ def _gathered(batches: Iterator[DocBatch]) -> Iterator[DocBatch]:
 
 def _joined(batches: list[DocBatch]) -> DocBatch:
     docs = [doc for some, _ in batches for doc in some]
-    encoded = [one for _, one in batches]
-    dense = [one.dense for one in encoded if one.dense is not None]
-    lengths = [one.lengths for one in encoded if one.lengths is not None]
-    return docs, Encoded(
-        stacked([one.lexical for one in encoded]),
-        np.concatenate(dense) if dense else None,
-        np.concatenate(lengths) if lengths else None,
-    )
-
-
-def _rows(docs: list[Doc], encoded: Encoded, rows: Ints) -> DocBatch:
-    dense = None if encoded.dense is None else encoded.dense[rows]
-    lengths = None if encoded.lengths is None else encoded.lengths[rows]
-    return [docs[row] for row in rows.tolist()], Encoded(encoded.lexical[rows], dense, lengths)
+    return docs, Encoded.joined([one for _, one in batches])
 
 
 def open_cluster(

@@ -111,7 +111,7 @@ class Reader:
         count = encoded.weights.shape[0]
         if count <= BATCH:
             return self.rank_encoded([""] * count, encoded, settings, where)
-        batches = (encoded.rows(start, start + BATCH) for start in range(0, count, BATCH))
+        batches = (encoded.rows(slice(start, start + BATCH)) for start in range(0, count, BATCH))
         return [ranking for batch in batches for ranking in self.rank_ready(batch, settings, where)]
 
     def rank_encoded(

@@ -439,7 +439,8 @@ def ready_batches(
         raise InputError(f"{len(ids):,} ids for {weights.shape[0]:,} vectors{told}")
     if dense is not None and len(dense) != len(ids):
         raise InputError(f"{len(ids):,} ids for {len(dense):,} dense vectors")
+    encoded = Encoded(weights, dense)
     for start in range(0, len(ids), BATCH):
         batch = range(start, min(start + BATCH, len(ids)))
         docs = list(checked_docs((Doc(ids[i], "" if texts is None else texts[i]) for i in batch), start))
-        yield docs, Encoded(weights[start : start + BATCH], None if dense is None else dense[start : start + BATCH])
+        yield docs, encoded.rows(slice(start, start + BATCH))

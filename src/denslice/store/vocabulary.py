@@ -23,10 +23,14 @@ CACHED_LOOKUPS = 100_000  # lookups a Vocabulary keeps before it forgets them al
 
 
 class WordIds(Protocol):
-    """What an encoder asks of a vocabulary."""
+    """All that an encoder asks of a vocabulary."""
 
     def find(self, word: str) -> int:
-        """The word's token id, or ABSENT; never grows."""
+        """Return the word's token id, or ABSENT."""
+        ...
+
+    def place(self, word: str) -> int:
+        """Return the word's token id: a growing vocabulary gives a new word the next one, a fixed one ABSENT."""
         ...
 
     def word(self, id: int) -> str:
@@ -121,6 +125,8 @@ class Vocabulary:
         if word in self._absent:
             return ABSENT
         return self._remembered(word, self._search(word))
+
+    place = find  # this vocabulary does not grow
 
     def _remembered(self, word: str, id: int) -> int:
         kept: dict[str, int] | set[str] = self._absent if id == ABSENT else self.found

@@ -17,7 +17,7 @@ from denslice.encoders.analysis import has_words, well_formed
 from denslice.encoders.torch.bi_encoder import BiEncoder
 from denslice.errors import InputError
 from denslice.scalars import whole_number
-from denslice.vectors import Encoded, Floats, Phrases, stacked
+from denslice.vectors import Encoded, Phrases, no_weights
 
 import torch  # isort: skip  # after the model's module, which says how to install it
 
@@ -168,19 +168,16 @@ class TransformerEncoder:
         padded, mask = _padded(ids, self.model.tokenizer.pad_token_id or 0)  # (B, L) each
         with torch.inference_mode(), _precision(self.device):
             lexical, dense = self.model(padded.to(self.device), mask.to(self.device))
-            rows = _empty(len(ids), self.vocab) if lexical is None else _csr(lexical)
+            rows = no_weights(len(ids), self.vocab) if lexical is None else _csr(lexical)
         return Encoded(rows, None if dense is None else dense.cpu().numpy())
 
     def _restored(self, parts: list[Encoded], order: npt.NDArray[np.int64], texts: int) -> Encoded:
         """The rows of all parts in the order of the texts; texts that were not encoded get the row of zeros."""
         place = np.full(texts, len(order))
         place[order] = np.arange(len(order))
-        lexical = stacked([*(part.lexical for part in parts), _empty(1, self.vocab)])[place]
-        if not self.model.dimensions:
-            return Encoded(lexical)
-        zero = np.zeros((1, self.model.dimensions), dtype=np.float32)
-        dense: list[Floats] = [part.dense for part in parts if part.dense is not None]
-        return Encoded(lexical, np.concatenate([*dense, zero])[place])
+        dimensions = self.model.dimensions
+        zeros = Encoded(no_weights(1, self.vocab), np.zeros((1, dimensions), np.float32) if dimensions else None)
+        return Encoded.joined([*parts, zeros]).rows(place)
 
 
 def licence_notice(encoder: TransformerEncoder) -> str:
@@ -223,10 +220,6 @@ def _csr(lexical: torch.Tensor) -> sp.csr_array:
         raise InputError("the model gives NaN or infinite weights")
     starts = np.concatenate([[0], torch.bincount(rows, minlength=len(lexical)).cumsum(0).cpu().numpy()])
     return sp.csr_array((weights, columns.to(torch.int32).cpu().numpy(), starts), tuple(lexical.shape))
-
-
-def _empty(rows: int, vocab: int) -> sp.csr_array:
-    return sp.csr_array((rows, vocab), dtype=np.float32)
 
 
 def _halved(batch: int, tokens: int) -> int:
