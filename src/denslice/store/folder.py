@@ -1,4 +1,4 @@
-"""An open folder: what is read through its handle stays the same folder's, whatever is renamed meanwhile."""
+"""An open folder: files are opened through its handle, so that a rename cannot redirect a reader."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from denslice.store.files import READ_BUFFER, cannot_read
 
 
 class Folder:
-    """A handle on a folder, closed when nobody holds on to it."""
+    """A handle of a folder, closed when the object is garbage-collected."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path.absolute()  # a later change of the working directory does not matter
+        self.path = path.absolute()  # so that it stays valid if the working directory changes
         try:
             self.handle = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         except FileNotFoundError:
             raise InputError(f"{path}: no such index") from None
         except NotADirectoryError:
-            raise IndexFormatError(f"{path}: not an index, which is a folder") from None
+            raise IndexFormatError(f"{path}: is a file and not an index, which is a folder") from None
         except OSError as error:
             raise cannot_read(path, error) from error
         weakref.finalize(self, os.close, self.handle)
 
     def open(self, name: str) -> int:
-        """Return a file of this folder, or of one within it, opened for reading."""
+        """Open a file of this folder for reading and return its handle."""
         try:
             return os.open(name, os.O_RDONLY, dir_fd=self.handle)
         except OSError as error:

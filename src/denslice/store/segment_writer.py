@@ -1,4 +1,4 @@
-"""Writing a segment: documents and weights in, one or two containers of arrays and one SQLite file out."""
+"""The writer of a segment: it takes documents with their weights and writes their containers and SQLite file."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ if TYPE_CHECKING:
 
 LEXICAL_FILE, DENSE_FILE = "words.arrays", "dense.arrays"
 LARGEST_STORED_WEIGHT = float(np.finfo(np.float16).max)
-POSTING_STEPS = 255  # steps of a posting's value
+POSTING_STEPS = 255  # a posting's weight in steps of its list's maximum, uint8
 
 
 @dataclass(frozen=True)
 class StoredBatch:
-    """Documents as they are stored: weights kept and lost by the slicing, lengths, dense vectors if there are any."""
+    """Documents as a segment stores them, with the weights that the slicing kept and those it dropped."""
 
     docs: Sequence[Doc]
     kept: sp.csr_array
     lost: sp.csr_array
-    lengths: Ints  # tokens of text, 0 where the encoder does not count them
+    lengths: Ints  # (docs,) in tokens, 0 if the encoder does not count them
     dense: Array | None = None  # (docs, dimensions)
 
 
 class SegmentWriter:
-    """Gathers documents and their kept and lost weights, and writes them as one segment."""
+    """Collects documents and their weights, and writes them as one segment."""
 
     def __init__(
         self, folder: Path, block: int, filterable: Sequence[str] = (), about: Mapping[str, Any] | None = None
     ) -> None:
-        """Begin a segment in a new folder; `about` is what its files say of how they came about."""
+        """Begin a segment in a new folder; `about` goes into the headers of its containers."""
         folder.mkdir(parents=True)
         self.folder = folder
         self.about = about or {}
@@ -56,7 +56,7 @@ class SegmentWriter:
         self.weights = 0
 
     def add(self, batch: StoredBatch) -> None:
-        """Appends documents."""
+        """Append documents."""
         self.documents.add(batch.docs)
         self.ids += [doc.id for doc in batch.docs]
         self.kept.append(rounded(batch.kept))
@@ -67,7 +67,7 @@ class SegmentWriter:
             self.dense.append(batch.dense.astype(np.float16))
 
     def finish(self) -> SegmentEntry:
-        """Write every file, force it to disk, and return the segment's entry."""
+        """Write and fsync every file, and return the segment's entry."""
         self.documents.finish()
         kept, lost = stacked(self.kept), stacked(self.lost)
         lengths = np.concatenate(self.lengths)
@@ -86,12 +86,12 @@ class SegmentWriter:
         return SegmentEntry(self.folder.name, len(self.ids), self.weights, int(lengths.sum()), files)
 
     def close(self) -> None:
-        """Lets go of open files; harmless after `finish`."""
+        """Close open files; after `finish` this does nothing."""
         self.documents.close()
 
 
 def rounded(weights: sp.csr_array) -> sp.csr_array:
-    """Weights as they are stored: rounded to float16, those that round to nothing left out. Data stays float32."""
+    """Return the weights as they are stored: rounded to float16, without those that round to 0. Data stays float32."""
     if weights.nnz and weights.data.max() > LARGEST_STORED_WEIGHT:
         raise InputError(
             f"weight {weights.data.max():g} is too large: at most {LARGEST_STORED_WEIGHT:,.0f} can be stored"
@@ -126,7 +126,7 @@ def _frequency_arrays(kept: sp.csr_array, lost: sp.csr_array) -> dict[str, Array
 
 
 def _posting_arrays(kept: sp.csr_array, block: int) -> dict[str, Array]:
-    """The posting lists of all blocks, one after the other."""
+    """Return the posting lists of all blocks, concatenated."""
     blocks = [_block_arrays(kept[start : start + block]) for start in range(0, kept.shape[0], block)]
     joined = {name: np.concatenate([one[name] for one in blocks]) for name in blocks[0]}
     sizes = joined.pop("list_sizes")
@@ -136,10 +136,10 @@ def _posting_arrays(kept: sp.csr_array, block: int) -> dict[str, Array]:
 
 
 def _block_arrays(kept: sp.csr_array) -> dict[str, Array]:
-    """The posting lists of one block: for every key its documents, and their weights in steps of the list's maximum.
+    """Return the posting lists of one block: the rows of each key, and their weights in steps of the list's maximum.
 
-    Steps are rounded up, so that a score from postings is never below the exact one. Within a list they fall, so
-    that search can leave out its end.
+    Steps are rounded up, so that a score from postings is an upper bound of the exact one. Within a list they
+    descend, so that search can skip its end.
     """
     from denslice.array_ops import sort_by_value
 
