@@ -69,7 +69,7 @@ class Written:
 
         def writing(folder: Path, manifest: Any) -> None:
             write(folder, manifest)
-            self.bytes["manifests"] += (folder / manifests.NAME).stat().st_size
+            self.bytes["manifests"] += (folder / manifests.MANIFEST_FILE).stat().st_size
 
         Writer.finish, manifests.write = finishing, writing  # type: ignore[method-assign]
 

@@ -20,7 +20,7 @@ from denslice.search.filter import DEEPEST, matches, parse, passing
 from denslice.store.folder import Folder
 from denslice.store.manifest import Manifest
 from denslice.store.segment import SEGMENTS, Segment
-from denslice.store.segment_writer import DocBatch, SegmentWriter
+from denslice.store.segment_writer import SegmentWriter, StoredBatch
 
 Meta = Mapping[str, Any]
 EVERYTHING = 10**6
@@ -48,7 +48,7 @@ def segment_of(folder: Path, metas: Sequence[Meta], filterable: Sequence[str], t
     none = sp.csr_array((len(metas), 1), dtype=np.float32)
     titled = zip(metas, titles or [""] * len(metas), strict=True)
     docs = [Doc(str(row), title=title, meta=meta) for row, (meta, title) in enumerate(titled)]
-    writer.add(DocBatch(docs, none, none, np.zeros(len(docs), np.int64)))
+    writer.add(StoredBatch(docs, none, none, np.zeros(len(docs), np.int64)))
     return Segment(Folder(folder), writer.finish(), 64)
 
 

@@ -316,7 +316,7 @@ def test_a_source_that_fails_midway_leaves_every_file_as_it_was(index: Index, er
 def test_an_add_that_fails_after_whole_segments_leaves_every_file_as_it_was(
     index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("denslice.encoders.bm25.Bm25.at_once", 2)
+    monkeypatch.setattr("denslice.encoders.bm25.Bm25.batch_docs", 2)
     monkeypatch.setattr("denslice.store.tiers.SEGMENT_DOCS", 2)
     docs = [{"id": f"new {i}", "text": f"new words {i:03}"} for i in range(7)]
     before = files(index.path)

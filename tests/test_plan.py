@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from denslice.capacity.plan import Need, kept_weights, lines, origin, plan, rates
 from denslice.errors import InputError
-from denslice.store.manifest import FORMAT
+from denslice.store.manifest import INDEX_FORMAT
 
 ROOT = Path(__file__).parents[1]
 
@@ -49,7 +49,7 @@ def test_a_rate_of_an_older_index_format_is_said_to_be_older() -> None:
 
 
 def test_a_plan_names_every_rate_of_an_older_index_format() -> None:
-    older = [name for name, rate in rates().items() if (rate["index_format"] or FORMAT) < FORMAT]
+    older = [name for name, rate in rates().items() if (rate["index_format"] or INDEX_FORMAT) < INDEX_FORMAT]
     made = plan(Need(docs=1e6))
     assert made.to_json()["outdated_rates"] == older
     assert sum("older than this version's" in line for line in lines(made)) == len(older)

@@ -5,12 +5,11 @@ Both give the same. Compiling the loops takes longer than a small input does in 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from denslice.vectors import Array
+
 SMALL_INPUT = 1 << 15  # weights up to which numpy is taken
 
 

@@ -26,19 +26,19 @@ import numpy as np
 from numba import njit
 from numba.core import event
 
-SETTINGS: Any = numba.config
-PACKAGE = Path(__file__).parent
-SOURCES = (Path(__file__), PACKAGE / "array_loops.py", *sorted(PACKAGE.joinpath("search").rglob("*.py")))
+NUMBA_CONFIG: Any = numba.config
+PACKAGE_FOLDER = Path(__file__).parent
+SOURCES = (Path(__file__), PACKAGE_FOLDER / "array_loops.py", *sorted(PACKAGE_FOLDER.joinpath("search").rglob("*.py")))
 
 
 def compiled(function: Callable[..., Any]) -> Any:
     """The function compiled by numba when Python first calls it, without the interpreter's lock, and kept on disk."""
-    return _kept(function, fastmath=False)
+    return _cached(function, fastmath=False)
 
 
 def compiled_reordering(function: Callable[..., Any]) -> Any:
     """The same, with leave to add up floats in another order, which lets sums run in vectors."""
-    return _kept(function, fastmath={"reassoc", "contract"})
+    return _cached(function, fastmath={"reassoc", "contract"})
 
 
 def helper(function: Callable[..., Any]) -> Any:
@@ -54,27 +54,27 @@ def inlined(function: Callable[..., Any]) -> Any:
     return njit(inline="always")(function)
 
 
-def _kept(function: Callable[..., Any], fastmath: bool | set[str]) -> Any:
-    folder = kept_in()
+def _cached(function: Callable[..., Any], fastmath: bool | set[str]) -> Any:
+    folder = cache_folder()
     if folder is None:
         return njit(nogil=True, fastmath=fastmath)(function)
-    with _numba_keeps_in(folder):
+    with _numba_caches_in(folder):
         return njit(nogil=True, cache=True, fastmath=fastmath)(function)
 
 
 @contextmanager
-def _numba_keeps_in(folder: Path) -> Iterator[None]:
+def _numba_caches_in(folder: Path) -> Iterator[None]:
     """A block in which numba takes this folder for functions made to be kept; what others make is not touched."""
-    before = SETTINGS.CACHE_DIR
-    SETTINGS.CACHE_DIR = str(folder)
+    before = NUMBA_CONFIG.CACHE_DIR
+    NUMBA_CONFIG.CACHE_DIR = str(folder)
     try:
         yield
     finally:
-        SETTINGS.CACHE_DIR = before
+        NUMBA_CONFIG.CACHE_DIR = before
 
 
 @cache
-def kept_in() -> Path | None:
+def cache_folder() -> Path | None:
     """The folder of this installation's compiled code, None where no such folder can be written to.
 
     It is <place>/<installation>/<contents>; a new one replaces those that were made from other contents.
@@ -95,8 +95,8 @@ def kept_in() -> Path | None:
 
 def _place() -> Path:
     """Where caches of this user are kept, or NUMBA_CACHE_DIR where that is set."""
-    if SETTINGS.CACHE_DIR:
-        return Path(SETTINGS.CACHE_DIR) / "denslice"
+    if NUMBA_CONFIG.CACHE_DIR:
+        return Path(NUMBA_CONFIG.CACHE_DIR) / "denslice"
     if sys.platform == "darwin":
         caches = Path.home() / "Library" / "Caches"
     elif sys.platform == "win32":
@@ -110,14 +110,14 @@ def _installation() -> str:
     """What compiled code is bound to beside its sources: where they lie, the versions, and the processor."""
     versions = (numba.__version__, llvmlite.__version__, np.__version__, platform.python_version())
     processor = (platform.machine(), llvmlite.binding.get_host_cpu_name())
-    return _hash(*(text.encode() for text in (str(PACKAGE), *versions, *processor)))
+    return _hash(*(text.encode() for text in (str(PACKAGE_FOLDER), *versions, *processor)))
 
 
 def _hash(*parts: bytes) -> str:
     return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:20]
 
 
-class _Telling(event.Listener):
+class _CompileNotice(event.Listener):
     """Says once that search is being compiled, which takes seconds; nothing where it is loaded."""
 
     told = False
@@ -133,4 +133,4 @@ class _Telling(event.Listener):
         """Called by numba when it has."""
 
 
-event.register("numba:compile", _Telling())  # type: ignore[no-untyped-call]
+event.register("numba:compile", _CompileNotice())  # type: ignore[no-untyped-call]

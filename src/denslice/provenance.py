@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from denslice.cores import cores
-from denslice.store.manifest import FORMAT
+from denslice.store.manifest import INDEX_FORMAT
 
 ROOT = Path(__file__).parents[2]  # of a checkout
 
@@ -22,7 +22,7 @@ def provenance(packages: Sequence[str], code: Sequence[str] = ("src",)) -> dict[
     return {
         "commit": commit(code),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "index_format": FORMAT,
+        "index_format": INDEX_FORMAT,
         "hardware": hardware(),
         "versions": {"python": platform.python_version()} | {package: _version(package) for package in packages},
     }

@@ -23,7 +23,7 @@ META_FIELDS = ("meta", "metadata")
 SCORE_FIELDS = ("score", "lexical", "dense")
 FOUND_FIELDS = (*SCORE_FIELDS, "terms", "lost", "explanation", "cut")  # what a search writes beside a document
 DEEPEST_META = 64  # levels of metadata: what one front door takes, every other can return
-LARGEST_WEIGHT = 3.4028234e38  # float32 holds no more
+LARGEST_FLOAT32 = 3.4028234e38  # float32 holds no more
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,7 +327,7 @@ def _token(token: object) -> str:
 def _weight(token: object, weight: object) -> float:
     if not isinstance(weight, int | float | np.integer | np.floating) or isinstance(weight, bool):
         raise InputError(f"the weight of token {token!r} is {weight!r}, expected a number")
-    if not 0 <= weight <= LARGEST_WEIGHT:
+    if not 0 <= weight <= LARGEST_FLOAT32:
         raise InputError(f"the weight of token {token!r} is {weight}, expected a finite number, 0 or more")
     return float(weight)
 

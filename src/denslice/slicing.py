@@ -21,10 +21,10 @@ from denslice.vectors import lexical_csr
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-Slices32 = npt.NDArray[np.int32]
+SliceNumbers = npt.NDArray[np.int32]
 KINDS = ("stride", "contiguous", "random", "learned")
 SKIPPED = -1
-FULL_SLICE = 256  # what a one-byte gate can tell apart
+BYTE_GATES = 256  # what a one-byte gate can tell apart
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class Slicing:
     kind: str
     slices: int
     skip: int
-    slice_of: Slices32  # (vocab,) the slice of each token, SKIPPED for the first `skip`
+    slice_of: SliceNumbers  # (vocab,) the slice of each token, SKIPPED for the first `skip`
 
     @classmethod
     def stride(cls, vocab: int, slices: int, skip: int = 0) -> Slicing:
@@ -72,7 +72,7 @@ class Slicing:
         seen = np.flatnonzero(mass)
         heaviest_first = seen[np.argsort(-mass[seen], kind="stable")]
         if slices < len(seen):
-            room = max(FULL_SLICE, -(-vocab // slices))
+            room = max(BYTE_GATES, -(-vocab // slices))
             placed[heaviest_first] = _place_greedily(columns, heaviest_first, slices, room)
         elif slices < vocab - skip:  # a slice for each token seen
             placed[heaviest_first] = np.arange(len(seen))
@@ -155,7 +155,7 @@ class Slicing:
         return cls.checked(kind, slices, skip, places)
 
     @classmethod
-    def checked(cls, kind: str, slices: int, skip: int, slice_of: Slices32) -> Slicing:
+    def checked(cls, kind: str, slices: int, skip: int, slice_of: SliceNumbers) -> Slicing:
         """A slicing told by somebody else, if it is one."""
         if kind not in KINDS:
             raise InputError(f"unknown slicing {kind!r}; known: {', '.join(KINDS)}")
@@ -184,7 +184,7 @@ def _check(vocab: int, slices: int, skip: int) -> None:
         raise InputError(f"skip must lie between 0 and the vocabulary's size {vocab:,}, not {skip!r}")
 
 
-def _with_skipped(placed: npt.NDArray[Any], skip: int) -> Slices32:
+def _with_skipped(placed: npt.NDArray[Any], skip: int) -> SliceNumbers:
     return np.concatenate([np.full(skip, SKIPPED), placed]).astype(np.int32)
 
 

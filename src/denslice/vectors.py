@@ -17,6 +17,7 @@ from denslice.errors import InputError
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
+Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
 Phrases = Mapping[int, tuple[str, ...]]  # by token id, the phrases of a text that are known by it
@@ -50,11 +51,22 @@ class Encoded:
         w = self.weights
         return csr((w.data, w.indices, w.indptr), w.shape) if isinstance(w, Weights) else w
 
-    def rows(self, start: int, end: int) -> Encoded:
-        """The texts from `start` to `end`."""
-        dense = None if self.dense is None else self.dense[start:end]
-        lengths = None if self.lengths is None else self.lengths[start:end]
-        return Encoded(self.lexical[start:end], dense, lengths, self.phrases)
+    def rows(self, chosen: slice | Ints) -> Encoded:
+        """Return these rows as a batch of their own."""
+        dense = None if self.dense is None else self.dense[chosen]
+        lengths = None if self.lengths is None else self.lengths[chosen]
+        return Encoded(self.lexical[chosen], dense, lengths, self.phrases)
+
+    @classmethod
+    def joined(cls, batches: Sequence[Encoded]) -> Encoded:
+        """Return the rows of all batches as one batch, without phrases, which only queries have."""
+        dense = [batch.dense for batch in batches if batch.dense is not None]
+        lengths = [batch.lengths for batch in batches if batch.lengths is not None]
+        return cls(
+            stacked([batch.lexical for batch in batches]),
+            np.concatenate(dense) if dense else None,
+            np.concatenate(lengths) if lengths else None,
+        )
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from denslice.search.query import QueryVectors
-from denslice.store.manifest import BLOCK
-from denslice.store.segment import Postings, Rows
+from denslice.store.manifest import BLOCK_ROWS
+from denslice.store.segment import ForwardIndex, Postings
 
 KEYS = 29_952  # slices × gates, as BERT's vocabulary without its first 570 tokens
 WEIGHTS = 1 << 26  # of a segment, as `build` closes it
@@ -114,7 +114,7 @@ def _mixed(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 class SyntheticPart:
     """Some documents with all their arrays on the card, as a segment would have them in its folder."""
 
-    def __init__(self, number: int, first: int, rows: int, postings: Postings, kept: Rows, dense: Any) -> None:
+    def __init__(self, number: int, first: int, rows: int, postings: Postings, kept: ForwardIndex, dense: Any) -> None:
         self.name = f"part-{number}"
         self.first, self.rows, self.postings, self.kept, self.dense = first, rows, postings, kept, dense
 
@@ -148,7 +148,7 @@ class Drawing:
         given = (np.uint64(first), np.uint64(rows), np.uint32(slices), np.uint32(self.collection.gates), self.below)
         self.draw((2048,), (256,), (*given, np.uint64(self.collection.seed), keys, weights))
         starts = cupy.arange(rows + 1, dtype=np.uint32) * np.uint32(slices)
-        kept = Rows(Path(f"part-{number}"), starts, keys.reshape(-1), weights.reshape(-1))
+        kept = ForwardIndex(Path(f"part-{number}"), starts, keys.reshape(-1), weights.reshape(-1))
         dense = None
         if self.dimensions:
             dense = cupy.random.standard_normal((rows, self.dimensions), dtype=np.float32)
@@ -157,11 +157,14 @@ class Drawing:
 
     def _postings(self, keys: Any, weights: Any) -> Postings:
         cupy = self.cupy
-        blocks = [self._block(keys[at : at + BLOCK], weights[at : at + BLOCK]) for at in range(0, len(keys), BLOCK)]
+        blocks = [
+            self._block(keys[at : at + BLOCK_ROWS], weights[at : at + BLOCK_ROWS])
+            for at in range(0, len(keys), BLOCK_ROWS)
+        ]
         lists = [len(block[0]) for block in blocks]
         sizes = np.concatenate([block[1] for block in blocks])
         return Postings(
-            BLOCK,
+            BLOCK_ROWS,
             np.concatenate([[0], np.cumsum(lists)]).astype(np.uint32),
             np.concatenate([block[0] for block in blocks]),
             np.concatenate([[0], np.cumsum(sizes)]).astype(np.uint32),

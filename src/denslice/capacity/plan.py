@@ -15,7 +15,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from denslice.scalars import number
-from denslice.store.manifest import FORMAT
+from denslice.store.manifest import INDEX_FORMAT
 
 KEPT_BYTES, LOST_BYTES, POSTING_BYTES = 7, 4, 3  # of a weight: posting and row; lost row; posting alone
 WIDE_KEYS = 1 << 16  # from so many tokens on a key takes two bytes more
@@ -91,9 +91,9 @@ class CapacityPlan:
             "disk_bytes": self.disk,
             **{name: {k: v for k, v in vars(one).items() if k != "steps"} for name, one in fleets.items()},
             "arithmetic": [step._asdict() for step in (*self.steps, *self.cpu.steps, *self.gpu.steps)],
-            "index_format": FORMAT,
+            "index_format": INDEX_FORMAT,
             "rates": rates(),
-            "outdated_rates": [name for name, rate in rates().items() if is_outdated(rate, FORMAT)],
+            "outdated_rates": [name for name, rate in rates().items() if is_outdated(rate, INDEX_FORMAT)],
         }
 
 
@@ -139,8 +139,8 @@ def lines(plan: CapacityPlan) -> Iterator[str]:
             yield f"  {step.name:<22} {step.value:>14}  = {step.arithmetic}"
     yield "rates"
     for name, rate in rates().items():
-        yield f"  {name:<22} {rate['value']:>14g}  {rate['unit']}, from {origin(rate, FORMAT)}"
-    if any(is_outdated(rate, FORMAT) for rate in rates().values()):
+        yield f"  {name:<22} {rate['value']:>14g}  {rate['unit']}, from {origin(rate, INDEX_FORMAT)}"
+    if any(is_outdated(rate, INDEX_FORMAT) for rate in rates().values()):
         yield "Rates of an older index format may be too high or too low; measure them again with benchmarks/."
 
 

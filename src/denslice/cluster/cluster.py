@@ -26,7 +26,7 @@ from denslice.records import Doc, checked_docs, checked_id
 from denslice.store import lock
 from denslice.store.backup import back_up
 from denslice.store.vocabulary import Growth
-from denslice.vectors import Encoded, Ints, dense_rows, lexical_csr, stacked
+from denslice.vectors import Encoded, dense_rows, lexical_csr
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -65,7 +65,11 @@ class Cluster(Index):
         return self._layout.folder
 
     def add(
-        self, docs: Iterable[Doc | Mapping[str, Any]], *, wait: float = lock.WAIT, progress: Progress | None = None
+        self,
+        docs: Iterable[Doc | Mapping[str, Any]],
+        *,
+        wait: float = lock.WAIT_SECONDS,
+        progress: Progress | None = None,
     ) -> int:
         """Adds documents, each in the shard that owns its id; how many. Encoding is done here."""
         if isinstance(docs, str | Mapping | Doc) or not isinstance(docs, Iterable):
@@ -85,7 +89,7 @@ class Cluster(Index):
         texts: Sequence[str] | None = None,
         dense: npt.ArrayLike | None = None,
         *,
-        wait: float = lock.WAIT,
+        wait: float = lock.WAIT_SECONDS,
         progress: Progress | None = None,
     ) -> int:
         """Adds ready vectors, each in the shard that owns its id; how many."""
@@ -93,7 +97,7 @@ class Cluster(Index):
         vectors = None if dense is None else dense_rows(dense, checked.shape[0])
         return self._add(lambda words: ready_batches(ids, checked, texts, vectors), wait, progress)
 
-    def update(self, id: str, meta: Mapping[str, Any], *, wait: float = lock.WAIT) -> bool:
+    def update(self, id: str, meta: Mapping[str, Any], *, wait: float = lock.WAIT_SECONDS) -> bool:
         """Give a document other metadata, without encoding it again; return whether it is there."""
         given = {self._layout.owner(checked_id(id)): (checked_id(id), dict(meta))}
         return bool(self._on_all(wait, lambda: self._on_shards(shard.update, given)))
@@ -107,14 +111,14 @@ class Cluster(Index):
                 back_up(self._layout.shard(number), copy.shard(number))
         copy.write()
 
-    def delete(self, ids: Iterable[str], *, wait: float = lock.WAIT) -> int:
+    def delete(self, ids: Iterable[str], *, wait: float = lock.WAIT_SECONDS) -> int:
         """Deletes the documents with these ids; how many there were."""
         if isinstance(ids, str):
             raise InputError(f"ids come in a list, not as one string: [{ids!r}]")
         owned = self._layout.by_owner(dict.fromkeys(map(checked_id, ids)))
         return self._on_all(wait, lambda: self._on_shards(shard.delete, {at: (some,) for at, some in owned.items()}))
 
-    def merge(self, *, wait: float = lock.WAIT) -> int:
+    def merge(self, *, wait: float = lock.WAIT_SECONDS) -> int:
         """Rewrites small or much deleted segments of every shard; how many were rewritten."""
         return self._on_all(wait, lambda: self._on_shards(shard.merge, dict.fromkeys(range(self._layout.shards), ())))
 
@@ -174,7 +178,8 @@ class Cluster(Index):
 
     def _by_owner(self, docs: list[Doc], encoded: Encoded) -> dict[int, tuple[DocBatch]]:
         owners = np.array([self._layout.owner(doc.id) for doc in docs])
-        return {at: (_rows(docs, encoded, np.flatnonzero(owners == at)),) for at in np.unique(owners).tolist()}
+        rows = {at: np.flatnonzero(owners == at) for at in np.unique(owners).tolist()}
+        return {at: (([docs[row] for row in some], encoded.rows(some)),) for at, some in rows.items()}
 
     def _on_all(self, wait: float, work: Callable[[], int]) -> int:
         """Changes shards, one caller at a time; from here on this cluster shows the change."""
@@ -227,20 +232,7 @@ def _gathered(batches: Iterator[DocBatch]) -> Iterator[DocBatch]:
 
 def _joined(batches: list[DocBatch]) -> DocBatch:
     docs = [doc for some, _ in batches for doc in some]
-    encoded = [one for _, one in batches]
-    dense = [one.dense for one in encoded if one.dense is not None]
-    lengths = [one.lengths for one in encoded if one.lengths is not None]
-    return docs, Encoded(
-        stacked([one.lexical for one in encoded]),
-        np.concatenate(dense) if dense else None,
-        np.concatenate(lengths) if lengths else None,
-    )
-
-
-def _rows(docs: list[Doc], encoded: Encoded, rows: Ints) -> DocBatch:
-    dense = None if encoded.dense is None else encoded.dense[rows]
-    lengths = None if encoded.lengths is None else encoded.lengths[rows]
-    return [docs[row] for row in rows.tolist()], Encoded(encoded.lexical[rows], dense, lengths)
+    return docs, Encoded.joined([one for _, one in batches])
 
 
 def open_cluster(

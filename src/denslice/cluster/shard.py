@@ -46,11 +46,11 @@ class Head(Index):
             build.settle(sample, dimensions)
             return 0
 
-        self._commit(work, lock.WAIT, alone=True)
+        self._commit(work, lock.WAIT_SECONDS, alone=True)
 
     def take_words(self, words: Sequence[str]) -> None:
         """Takes new words, which get the next ids."""
-        self._commit(lambda build: build.take_words(words), lock.WAIT, alone=True)
+        self._commit(lambda build: build.take_words(words), lock.WAIT_SECONDS, alone=True)
 
 
 class Shard(Index):

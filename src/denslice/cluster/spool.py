@@ -20,9 +20,9 @@ import scipy.sparse as sp
 from denslice.cluster.cluster_folder import owner
 from denslice.index.writer import DocBatch
 from denslice.records import Doc
-from denslice.store.files import Array, load_array, save_arrays, sync_folder
+from denslice.store.files import load_array, save_arrays, sync_folder
 from denslice.store.vocabulary import Piece, merged_words, word_arrays
-from denslice.vectors import Encoded, Ints, stacked
+from denslice.vectors import Array, Encoded, Ints
 
 
 def write_spool(folder: Path, batches: Sequence[DocBatch], words: Sequence[str], shards: int) -> None:
@@ -102,11 +102,10 @@ def _arrays(batches: Sequence[DocBatch], shards: int) -> dict[str, Array]:
     docs = [doc for some, _ in batches for doc in some]
     owners = np.array([owner(doc.id, shards) for doc in docs], dtype=np.int64)
     order = np.argsort(owners, kind="stable")
-    encoded = [one for _, one in batches]
-    empty = sp.csr_array((0, 1), dtype=np.float32)
-    weights = stacked([one.lexical for one in encoded] or [empty])[order]
+    empty = Encoded(sp.csr_array((0, 1), dtype=np.float32))
+    encoded = Encoded.joined([one for _, one in batches] or [empty]).rows(order)
+    weights = encoded.lexical
     lines = [_line(docs[at]) for at in order.tolist()]
-    lengths = [np.zeros(len(some), np.int64) if one.lengths is None else one.lengths for some, one in batches]
     arrays: dict[str, Array] = {
         "order": order,
         "shard_starts": np.searchsorted(owners[order], np.arange(shards + 1)),
@@ -114,13 +113,12 @@ def _arrays(batches: Sequence[DocBatch], shards: int) -> dict[str, Array]:
         "row_keys": weights.indices.astype(np.int32),
         "row_weights": weights.data,
         "width": np.array([weights.shape[1]]),
-        "lengths": np.concatenate(lengths)[order] if lengths else np.zeros(0, np.int64),
+        "lengths": np.zeros(len(docs), np.int64) if encoded.lengths is None else encoded.lengths,
         "doc_bytes": np.frombuffer(b"".join(lines), dtype=np.uint8),
         "doc_starts": np.concatenate([[0], np.cumsum([len(line) for line in lines], dtype=np.int64)]),
     }
-    dense = [one.dense for one in encoded if one.dense is not None]
-    if dense:
-        arrays["dense"] = np.concatenate(dense)[order].astype(np.float16)  # as segments store them
+    if encoded.dense is not None:
+        arrays["dense"] = encoded.dense.astype(np.float16)  # as segments store them
     return arrays
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 from denslice.errors import InputError, MissingExtraError
 
-PREFIX = "ir_datasets:"
+DATASET_PREFIX = "ir_datasets:"
 
 
 def is_dataset(name: object) -> bool:
     """Whether a name is one for ir_datasets."""
-    return str(name).startswith(PREFIX)
+    return str(name).startswith(DATASET_PREFIX)
 
 
 def load_dataset(name: str, part: str) -> Any:
@@ -21,7 +21,7 @@ def load_dataset(name: str, part: str) -> Any:
     except ImportError:
         raise MissingExtraError(f"reading {name}", "datasets") from None
     try:
-        dataset = ir_datasets.load(name.removeprefix(PREFIX))
+        dataset = ir_datasets.load(name.removeprefix(DATASET_PREFIX))
     except KeyError:
         raise InputError(f"{name}: ir_datasets has no dataset of this name") from None
     if not getattr(dataset, f"has_{part}")():

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import numpy as np
 
 from denslice.corpus.datasets import is_dataset, load_dataset
-from denslice.corpus.lines import ending, json_object, read_lines, read_text, reading
+from denslice.corpus.lines import ending, parse_json_object, read_lines, read_text, reading
 from denslice.errors import InputError
 from denslice.records import Doc, Query, checked_id
 from denslice.vectors import lexical_csr
@@ -27,7 +27,7 @@ JSON_ENDINGS = (".jsonl", ".json")
 TEXT_ENDINGS = (".txt", ".md")
 STDIN = "-"
 
-Item = TypeVar("Item")
+Unparsed = TypeVar("Unparsed")
 Record = TypeVar("Record", Doc, Query)
 Placed = tuple[str, Record]  # where the record was read, as errors name it, and the record
 
@@ -173,8 +173,8 @@ def _raise(error: OSError) -> NoReturn:
 
 def _records(
     source: str | Path,
-    items: Iterable[tuple[int, Item]],
-    parse: Callable[[Item], Record],
+    items: Iterable[tuple[int, Unparsed]],
+    parse: Callable[[Unparsed], Record],
     what: str,
     whole: bool = True,
 ) -> Iterator[Placed[Record]]:
@@ -201,11 +201,11 @@ def _distinct(placed: Iterable[Placed[Record]], what: str) -> Iterator[Record]:
 
 
 def _json_doc(line: str) -> Doc:
-    return Doc.from_dict(json_object(line))
+    return Doc.from_dict(parse_json_object(line))
 
 
 def _json_query(line: str) -> Query:
-    return Query.from_dict(json_object(line))
+    return Query.from_dict(parse_json_object(line))
 
 
 def _tsv_doc(line: str) -> Doc:

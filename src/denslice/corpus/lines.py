@@ -76,7 +76,7 @@ def _refuse_constant(name: str) -> NoReturn:
 _JSON = json.JSONDecoder(parse_constant=_refuse_constant)  # by itself json lets NaN and Infinity through
 
 
-def json_object(line: str) -> dict[str, Any]:
+def parse_json_object(line: str) -> dict[str, Any]:
     """The JSON object that the line holds; its strings can all be written as UTF-8."""
     try:
         value = _JSON.decode(line)

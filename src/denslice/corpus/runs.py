@@ -17,7 +17,7 @@ from denslice.corpus.lines import is_gzip, located, read_lines, reading
 from denslice.errors import InputError
 from denslice.records import Ranking, checked_id
 
-LARGEST_SCORE = 3.4e38  # float32 holds hardly more
+LARGEST_RUN_SCORE = 3.4e38  # float32 holds hardly more
 BEIR_HEADER = ("query-id", "corpus-id", "score")
 
 
@@ -168,7 +168,7 @@ def _write_ranking(file: TextIO, ranking: Ranking, tag: str) -> int:
     _check_word(ranking.query_id, "query id")
     for doc, score in zip(ranking.ids, ranking.scores, strict=True):
         _check_word(doc, "document id")
-        if not abs(score) <= LARGEST_SCORE:
+        if not abs(score) <= LARGEST_RUN_SCORE:
             raise InputError(f"the score of document {doc!r} for query {ranking.query_id!r} is {score}, not finite")
     for rank, (doc, score) in enumerate(zip(ranking.ids, _apart(ranking.scores), strict=True), 1):
         file.write(f"{ranking.query_id} Q0 {doc} {rank} {float(score)!r} {tag}\n")

@@ -17,7 +17,7 @@ import Stemmer
 from denslice.errors import InputError
 
 NO_STEMS = "none"
-REMEMBERED = 1_000_000  # distinct words kept before all are forgotten
+CACHED_WORDS = 1_000_000  # distinct words kept before all are forgotten
 
 # fmt: off
 LUCENE_ENGLISH = (
@@ -37,18 +37,18 @@ _has_letter = re.compile(r"[^\W_]").search
 _ascii_or_space = "".join(char if char.isalnum() or char == "_" else " " for char in map(chr, range(128)))
 _words_or_cjk = re.compile(rf"[{_CJK}]+|[^\W{_CJK}]{{2,}}")
 
-Value = TypeVar("Value")
+Cached = TypeVar("Cached")
 
 
-class Remembered(dict[str, Value]):
+class WordCache(dict[str, Cached]):
     """A function of a word as a dict that fills itself, and starts over when it has grown too large."""
 
-    def __init__(self, compute: Callable[[str], Value]) -> None:
+    def __init__(self, compute: Callable[[str], Cached]) -> None:
         super().__init__()
         self._compute = compute
 
-    def __missing__(self, word: str) -> Value:
-        if len(self) >= REMEMBERED:
+    def __missing__(self, word: str) -> Cached:
+        if len(self) >= CACHED_WORDS:
             self.clear()
         value = self[word] = self._compute(word)
         return value
@@ -112,8 +112,8 @@ class Analyzer:
         return None if self.language == NO_STEMS else Stemmer.Stemmer(self.language, 0)  # 0: it keeps no cache
 
     @cached_property
-    def _stems(self) -> Remembered[str | None]:
-        return Remembered(self.stem)
+    def _stems(self) -> WordCache[str | None]:
+        return WordCache(self.stem)
 
 
 def has_words(text: str) -> bool:

@@ -8,7 +8,7 @@ a token as words are, in one of BUCKETS that its hash names, so that a vocabular
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import partial
 from itertools import accumulate, chain, pairwise
@@ -18,16 +18,16 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-from denslice.encoders.analysis import Analyzer, Remembered, has_words
+from denslice.encoders.analysis import Analyzer, WordCache, has_words
 from denslice.errors import InputError
 from denslice.scalars import number
-from denslice.store.vocabulary import ABSENT, Growth, WordIds
+from denslice.store.vocabulary import ABSENT, WordIds
 from denslice.vectors import Encoded, Floats, Ints, Phrases, Weights, csr
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-TokenIds = npt.NDArray[np.int32]
+IdArray = npt.NDArray[np.int32]
 Hash = TypeVar("Hash", int, npt.NDArray[np.uint64])
 BUCKETS = 1 << 16  # that phrases share
 STOP_HASH = 1 << 32  # no word has it
@@ -82,7 +82,7 @@ class Bm25Config:
         return settings
 
     @classmethod
-    def from_json(cls, settings: dict[str, Any]) -> Bm25Config:
+    def from_json(cls, settings: Mapping[str, Any]) -> Bm25Config:
         """The settings that `to_json` gave; keys left out keep their defaults."""
         names = [field.name for field in fields(cls)]
         unknown = sorted(set(settings) - set(names))
@@ -101,7 +101,7 @@ class Bm25:
     """
 
     reads = "text"
-    at_once = 2_048
+    batch_docs = 2_048
     lam = 1.0
     uses_idf = True  # whoever searches multiplies the query's weights by `idf`
 
@@ -109,12 +109,11 @@ class Bm25:
         self.config = config
         self.words = words
         self.analyzer = config.analyzer()
-        self._place = words.place if isinstance(words, Growth) else words.find
-        # From a word as it stands straight to its id. Ids never change, and in a fixed vocabulary ABSENT stays so;
-        # `find` of a Growth is not kept, as a word it lacks now may be placed later.
-        # Neither holds on to this encoder: with it, the vocabulary's file would stay open until garbage is collected.
-        self._doc_ids = Remembered(partial(_doc_id, self.analyzer, self._place))
-        self._hashes = Remembered(partial(_word_hash, self.analyzer))
+        # The id that `place` returns for a word never changes, so it is cached by the unstemmed word. `find` is not
+        # cached: a word that a growing vocabulary lacks now may be placed later.
+        # Neither cache refers to this encoder: the vocabulary's file would stay open until garbage is collected.
+        self._doc_ids = WordCache(partial(_doc_id, self.analyzer, words.place))
+        self._hashes = WordCache(partial(_word_hash, self.analyzer))
         self._bucket_ids = np.full(BUCKETS, UNSEEN, dtype=np.int32)
 
     def encode_docs(self, texts: Sequence[str]) -> Encoded:
@@ -173,7 +172,7 @@ class Bm25:
         ids = self._bucket_ids[buckets]
         if (ids == UNSEEN).any():
             for new in dict.fromkeys(buckets[ids == UNSEEN].tolist()):
-                self._bucket_ids[new] = self._place(_name(new))
+                self._bucket_ids[new] = self.words.place(_name(new))
             ids = self._bucket_ids[buckets]
         found: list[int] = ids.tolist()
         return found
@@ -184,7 +183,7 @@ class Bm25:
 
     def doc_tokens(self, words: Sequence[str]) -> Iterator[Token]:
         """The tokens of a document's words as they stand, placed if they are new."""
-        return self._tokens(words, self._place)
+        return self._tokens(words, self.words.place)
 
     def query_tokens(self, words: Sequence[str]) -> Iterator[Token]:
         """The tokens of a query's words as they stand; ABSENT where the vocabulary has none."""
@@ -201,7 +200,7 @@ class Bm25:
     def _norms(self, lengths: Ints) -> npt.NDArray[np.floating]:
         return self.config.k1 * (1 - self.config.b + self.config.b * lengths / self.config.average_length)
 
-    def _counts(self, ids: TokenIds, rows: TokenIds, texts: int) -> sp.csr_array:
+    def _counts(self, ids: IdArray, rows: IdArray, texts: int) -> sp.csr_array:
         known, vocab = ids > ABSENT, len(self.words)
         places, counts = np.unique(rows[known].astype(np.int64) * vocab + ids[known], return_counts=True)
         starts = np.searchsorted(places, np.arange(texts + 1) * np.int64(vocab)).astype(np.int32)
@@ -248,7 +247,7 @@ def _saturated(counts: sp.csr_array, norms: npt.NDArray[np.floating]) -> sp.csr_
     return counts
 
 
-def _flat(ids: list[list[int]]) -> tuple[TokenIds, TokenIds]:
+def _flat(ids: list[list[int]]) -> tuple[IdArray, IdArray]:
     """All ids in one array, and beside each the row it came from."""
     sizes = [len(row) for row in ids]
     flat = np.fromiter(chain.from_iterable(ids), dtype=np.int32, count=sum(sizes))

@@ -20,8 +20,8 @@ import numpy as np
 from denslice.cores import cores
 from denslice.encoders.analysis import has_words, well_formed
 from denslice.encoders.bm25 import Bm25, Bm25Config, Token
-from denslice.encoders.model_config import CONFIG, ModelConfig
-from denslice.encoders.word_pieces import DOCS, QUERIES, Standing, occurrences, pooled, standing
+from denslice.encoders.model_config import CONFIG_FILE, ModelConfig
+from denslice.encoders.word_pieces import DOC_SIDE, QUERY_SIDE, LocatedWords, locate_words, occurrences, pooled
 from denslice.errors import InputError
 from denslice.store.vocabulary import WordIds
 from denslice.vectors import Encoded, Floats, Phrases, Weights
@@ -29,13 +29,13 @@ from denslice.vectors import Encoded, Floats, Phrases, Weights
 if TYPE_CHECKING:
     from tokenizers import Encoding
 
-NAME = "mini"
-MODEL, TOKENIZER = "model.onnx", "tokenizer.json"
-FILES = (MODEL, TOKENIZER, CONFIG)
-CHARACTERS = 16  # looked at for each piece of the longest input: what follows is words for BM25 alone
+EMBEDDED = "mini"
+ONNX_FILE, TOKENIZER_FILE = "model.onnx", "tokenizer.json"
+MODEL_FILES = (ONNX_FILE, TOKENIZER_FILE, CONFIG_FILE)
+CHARACTERS_PER_PIECE = 16  # looked at for each piece of the longest input: what follows is words for BM25 alone
 
 
-class Read(NamedTuple):
+class ModelOutput(NamedTuple):
     """What the model makes of one text."""
 
     spans: list[tuple[str, int, int]]  # its words, where the model saw them
@@ -54,7 +54,7 @@ class Mini:
 
     reads = "text"
     uses_idf = True
-    at_once = 128
+    batch_docs = 128
 
     def __init__(self, model: OnnxModel, config: Bm25Config, words: WordIds) -> None:
         self._model = model
@@ -63,11 +63,11 @@ class Mini:
 
     def encode_docs(self, texts: Sequence[str]) -> Encoded:
         """BM25's weights times each word's importance, and dense vectors."""
-        return self._weighed(self._bm25.encode_docs(texts), texts, DOCS, self._bm25.doc_tokens)
+        return self._weighed(self._bm25.encode_docs(texts), texts, DOC_SIDE, self._bm25.doc_tokens)
 
     def encode_queries(self, texts: Sequence[str]) -> Encoded:
         """How often each known word occurs times its importance, and dense vectors."""
-        return self._weighed(self._bm25.encode_queries(texts), texts, QUERIES, self._bm25.query_tokens)
+        return self._weighed(self._bm25.encode_queries(texts), texts, QUERY_SIDE, self._bm25.query_tokens)
 
     def token(self, id: int) -> str:
         """The word (stem) that has this token id."""
@@ -85,7 +85,7 @@ class Mini:
         weights = plain.weights
         if not len(weights.data):
             return replace(plain, dense=dense)
-        where = occurrences(weights, [_standing(one, tokens) for one in read])
+        where = occurrences(weights, [_located(one, tokens) for one in read])
         importance = pooled(where, [one.importance[:, side] for one in read], len(weights.data))
         weighed = Weights(weights.data * importance, weights.indices, weights.indptr, weights.shape)
         return replace(plain, weights=weighed, dense=dense)
@@ -103,14 +103,14 @@ class OnnxModel:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1  # texts side by side use all cores better
         self._cores = cores()
-        path = str(folder / MODEL)
+        path = str(folder / ONNX_FILE)
         self._session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-        self._tokenizers = [Tokenizer.from_file(str(folder / TOKENIZER)) for _ in self.lengths]
+        self._tokenizers = [Tokenizer.from_file(str(folder / TOKENIZER_FILE)) for _ in self.lengths]
         self._unknown = self._tokenizers[0].token_to_id(getattr(self._tokenizers[0].model, "unk_token", None) or "")
         for tokenizer, length in zip(self._tokenizers, self.lengths, strict=True):
             tokenizer.enable_truncation(length)
 
-    def read(self, texts: Sequence[str], length: int, spans: Callable[[str], Any]) -> Iterator[Read]:
+    def read(self, texts: Sequence[str], length: int, spans: Callable[[str], Any]) -> Iterator[ModelOutput]:
         """What the model makes of each text's beginning, in order."""
         if len(texts) == 1:
             yield self._read(texts[0], length, spans)
@@ -118,15 +118,15 @@ class OnnxModel:
         with ThreadPoolExecutor(self._cores) as pool:
             yield from pool.map(lambda text: self._read(text, length, spans), texts)
 
-    def _read(self, text: str, length: int, spans: Callable[[str], Any]) -> Read:
-        beginning = well_formed(text[: CHARACTERS * length].lower())
+    def _read(self, text: str, length: int, spans: Callable[[str], Any]) -> ModelOutput:
+        beginning = well_formed(text[: CHARACTERS_PER_PIECE * length].lower())
         pieces = self._tokenizers[self.lengths.index(length)].encode(beginning)
         ids = np.array([pieces.ids], dtype=np.int64)
         dense, importance = self._session.run(("dense", "importance"), {"ids": ids})
         words = spans(beginning)
-        if len(text) > CHARACTERS * length and words and words[-1][2] == len(beginning):
+        if len(text) > CHARACTERS_PER_PIECE * length and words and words[-1][2] == len(beginning):
             words.pop()  # cut in the middle, perhaps
-        return Read(words, pieces.offsets, importance[0], dense[0] * self._has_token(beginning, pieces))
+        return ModelOutput(words, pieces.offsets, importance[0], dense[0] * self._has_token(beginning, pieces))
 
     def _has_token(self, text: str, pieces: Encoding) -> bool:
         """Whether the model knows a piece of the text that is more than punctuation; a text without has no vector."""
@@ -141,17 +141,17 @@ def mini_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     config = _config(folder)
     words = {"b": config.b, "average_length": config.average_length, "phrases": config.phrases}
     settings = Bm25Config.from_json(words | dict(options)).to_json()
-    place = {} if name == NAME else {"model": str(folder.resolve())}
+    place = {} if name == EMBEDDED else {"model": str(folder.resolve())}
     return {**settings, **place, "fingerprint": fingerprint}
 
 
 def load_mini(options: Mapping[str, Any], words: WordIds) -> Mini:
     """The encoder an index was made with; InputError if another model has taken its place."""
     settings = dict(options)
-    name = settings.pop("model", NAME)
+    name = settings.pop("model", EMBEDDED)
     folder = _folder(name)
     if settings.pop("fingerprint") != _fingerprint(folder):
-        if name == NAME:
+        if name == EMBEDDED:
             told = "this index was made with other weights of the embedded model"
             raise InputError(f"{told}; run `denslice upgrade` on it, which encodes its texts again")
         raise InputError(f"{folder}: is not the model this index was made with; put it back or make a new index")
@@ -160,18 +160,18 @@ def load_mini(options: Mapping[str, Any], words: WordIds) -> Mini:
 
 def is_exported(name: str) -> bool:
     """Whether a folder of this name holds an exported model."""
-    return (Path(name) / MODEL).is_file()
+    return (Path(name) / ONNX_FILE).is_file()
 
 
 def _folder(name: str) -> Path:
-    return Path(str(files("denslice"))) / "mini" if name == NAME else Path(name)
+    return Path(str(files("denslice"))) / "mini" if name == EMBEDDED else Path(name)
 
 
 def _config(folder: Path) -> ModelConfig:
     try:
-        return ModelConfig.from_json(json.loads((folder / CONFIG).read_text(encoding="utf-8")))
+        return ModelConfig.from_json(json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8")))
     except (InputError, ValueError, OSError) as error:
-        raise InputError(f"the model folder {folder} cannot be loaded: {CONFIG}: {error}") from error
+        raise InputError(f"the model folder {folder} cannot be loaded: {CONFIG_FILE}: {error}") from error
 
 
 @cache
@@ -189,14 +189,14 @@ def _loaded(folder: Path) -> OnnxModel:
 @cache
 def _fingerprint(folder: Path) -> str:
     digest = hashlib.sha256()
-    for name in FILES:
+    for name in MODEL_FILES:
         if not (folder / name).is_file():
             raise InputError(f"the model folder {folder} has no {name}")
         digest.update((folder / name).read_bytes())
     return digest.hexdigest()
 
 
-def _standing(read: Read, tokens: Callable[[Sequence[str]], Iterator[Token]]) -> Standing:
+def _located(read: ModelOutput, tokens: Callable[[Sequence[str]], Iterator[Token]]) -> LocatedWords:
     found = list(tokens([word for word, _, _ in read.spans]))
     places = [(read.spans[token.first][1], read.spans[token.last][2]) for token in found]
-    return standing([token.id for token in found], places, read.offsets)
+    return locate_words([token.id for token in found], places, read.offsets)

@@ -10,10 +10,10 @@ from denslice.encoders.bm25 import Bm25Config
 from denslice.errors import InputError
 from denslice.scalars import number, whole_number
 
-CONFIG = "denslice.json"  # its name in a model's folder
-LEXICAL = ("none", "splade", "unicoil", "words")
-HEADED = ("unicoil", "words")  # lexical parts with a head of their own on each token
-DENSE = ("none", "cls", "mean")
+CONFIG_FILE = "denslice.json"  # its name in a model's folder
+LEXICAL_HEADS = ("none", "splade", "unicoil", "words")
+TOKEN_HEADS = ("unicoil", "words")  # lexical parts with a head of their own on each token
+DENSE_POOLINGS = ("none", "cls", "mean")
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,16 @@ class ModelConfig:
     doc_prompt: str = ""
 
     def __post_init__(self) -> None:
-        _check_choice("lexical", self.lexical, LEXICAL)
-        _check_choice("dense", self.dense, DENSE)
+        _check_choice("lexical", self.lexical, LEXICAL_HEADS)
+        _check_choice("dense", self.dense, DENSE_POOLINGS)
         if self.lexical == self.dense == "none":
             raise InputError("a model needs a lexical head, a dense one or both; lexical and dense are none")
         if self.dense == "none" and (self.dimensions is not None or self.normalise):
             raise InputError("dimensions and normalise shape the dense vector, and dense is none")
-        if self.lexical not in HEADED and self.head_width is not None:
-            raise InputError(f"head_width belongs to the head of {' and '.join(HEADED)}, and lexical is {self.lexical}")
+        if self.lexical not in TOKEN_HEADS and self.head_width is not None:
+            raise InputError(
+                f"head_width belongs to the head of {' and '.join(TOKEN_HEADS)}, and lexical is {self.lexical}"
+            )
         if self.lexical == "words" and (self.query_prompt or self.doc_prompt):
             raise InputError("prompts would be weighed as words of the text, and lexical is words")
         self._check_types()

@@ -10,7 +10,7 @@ import numpy as np
 
 from denslice.errors import InputError
 from denslice.scalars import whole_number
-from denslice.store.vocabulary import ABSENT, Growth, WordIds
+from denslice.store.vocabulary import ABSENT, WordIds
 from denslice.vectors import Encoded, Phrases, csr
 
 
@@ -42,7 +42,7 @@ class ReadyVectors:
     lam = 1.0
     uses_idf = False
     reads = "vector"
-    at_once = 2_048
+    batch_docs = 2_048
 
     def __init__(self, config: VectorsConfig, words: WordIds) -> None:
         self.config = config
@@ -50,8 +50,7 @@ class ReadyVectors:
 
     def encode_docs(self, vectors: Sequence[Mapping[str, float]]) -> Encoded:
         """The vectors as CSR; tokens not seen before join the vocabulary."""
-        place = self.words.place if isinstance(self.words, Growth) else self.words.find
-        return self._rows(vectors, self._column if self.config.vocab else place)
+        return self._rows(vectors, self._column if self.config.vocab else self.words.place)
 
     def encode_queries(self, vectors: Sequence[Mapping[str, float]]) -> Encoded:
         """The vectors as CSR; tokens the index does not know are dropped."""

@@ -15,12 +15,12 @@ from denslice.vectors import Floats, Ints, Weights
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-DOCS, QUERIES = 0, 1  # which of a word's two importances
+DOC_SIDE, QUERY_SIDE = 0, 1  # which of a word's two importances
 SOFTPLUS_ONE = math.log(math.e - 1)  # where softplus is 1: an untrained head gives importances of 1
 Pieces = npt.NDArray[np.int32]
 
 
-class Standing(NamedTuple):
+class LocatedWords(NamedTuple):
     """The words of one text that its pieces cover: each one's token id, first piece and the piece after its last."""
 
     words: Pieces
@@ -38,7 +38,9 @@ class Occurrences:
     end: Ints  # (n,)
 
 
-def standing(words: Sequence[int], spans: Sequence[tuple[int, int]], offsets: Sequence[tuple[int, int]]) -> Standing:
+def locate_words(
+    words: Sequence[int], spans: Sequence[tuple[int, int]], offsets: Sequence[tuple[int, int]]
+) -> LocatedWords:
     """Where words with these token ids and (start, end) in the text stand among pieces with these offsets.
 
     The first and the last piece are special tokens and stand nowhere. A word none of whose pieces is there, as the
@@ -50,10 +52,10 @@ def standing(words: Sequence[int], spans: Sequence[tuple[int, int]], offsets: Se
     first = 1 + np.searchsorted(pieces[:, 1], places[:, 0], side="right")
     end = 1 + np.searchsorted(pieces[:, 0], places[:, 1], side="left")
     there = (first < end) & (ids >= 0)
-    return Standing(ids[there], first[there].astype(np.int32), end[there].astype(np.int32))
+    return LocatedWords(ids[there], first[there].astype(np.int32), end[there].astype(np.int32))
 
 
-def occurrences(weights: sp.csr_array | Weights, found: Sequence[Standing]) -> Occurrences:
+def occurrences(weights: sp.csr_array | Weights, found: Sequence[LocatedWords]) -> Occurrences:
     """The standings of all rows, beside their words' weights, columns sorted; a word without a weight is left out."""
     width = weights.shape[1]
     texts = np.repeat(np.arange(len(found)), [len(one.words) for one in found])

@@ -93,7 +93,7 @@ def _existing(to: Path, chosen: IndexKeywords) -> Index | None:
         return None
     if not to.is_dir():
         raise InputError(f"{to}: is a file; an index is a folder, choose another name")
-    if not (to / manifests.NAME).exists():
+    if not (to / manifests.MANIFEST_FILE).exists():
         raise InputError(f"{to}: is a folder with other things in it, not an index; choose another name")
     index = Index.open(to)
     check_options(index, chosen)

@@ -143,7 +143,11 @@ class Index:
         return self._view.statistics.docs
 
     def add(
-        self, docs: Iterable[Doc | Mapping[str, Any]], *, wait: float = lock.WAIT, progress: Progress | None = None
+        self,
+        docs: Iterable[Doc | Mapping[str, Any]],
+        *,
+        wait: float = lock.WAIT_SECONDS,
+        progress: Progress | None = None,
     ) -> int:
         """Add documents in one commit, and return how many. A document takes the place of one with the same id.
 
@@ -159,7 +163,7 @@ class Index:
         texts: Sequence[str] | None = None,
         dense: npt.ArrayLike | None = None,
         *,
-        wait: float = lock.WAIT,
+        wait: float = lock.WAIT_SECONDS,
         progress: Progress | None = None,
     ) -> int:
         """Add ready vectors, rows of a (documents, vocab) matrix and dense ones beside it, and return how many."""
@@ -167,16 +171,16 @@ class Index:
         vectors = None if dense is None else dense_rows(dense, checked.shape[0])
         return self._change(lambda build: build.add_vectors(ids, checked, texts, vectors), wait, progress)
 
-    def update(self, id: str, meta: Mapping[str, Any], *, wait: float = lock.WAIT) -> bool:
+    def update(self, id: str, meta: Mapping[str, Any], *, wait: float = lock.WAIT_SECONDS) -> bool:
         """Give a document other metadata, in one commit and without encoding it again; return whether it is there."""
         changes = {checked_id(id): dict(meta)}
         return bool(self._change(lambda build: build.update(changes), wait, alone=True))
 
-    def delete(self, ids: Iterable[str], *, wait: float = lock.WAIT) -> int:
+    def delete(self, ids: Iterable[str], *, wait: float = lock.WAIT_SECONDS) -> int:
         """Delete the documents with these ids in one commit, and return how many there were."""
         return self._change(lambda build: build.delete(ids), wait)
 
-    def merge(self, *, wait: float = lock.WAIT) -> int:
+    def merge(self, *, wait: float = lock.WAIT_SECONDS) -> int:
         """Rewrite segments that are small or much deleted as few full ones, and return how many were rewritten.
 
         Results stay the same. Interrupted, it leaves the index as it was.
@@ -408,7 +412,7 @@ class Index:
             quick = sum(entry.docs for entry in group) <= QUICKLY
             if self._merges_in_thread and not quick and len(group) < OVERDUE * tiers.FANOUT:
                 return self._merging.start()
-            if not self._merged(tiers.due, lock.WAIT):
+            if not self._merged(tiers.due, lock.WAIT_SECONDS):
                 return None
         return None
 

@@ -98,7 +98,7 @@ class Reader:
         count = encoded.weights.shape[0]
         if count <= BATCH:
             return self.rank_encoded([Query("")] * count, encoded, options)
-        batches = (encoded.rows(start, start + BATCH) for start in range(0, count, BATCH))
+        batches = (encoded.rows(slice(start, start + BATCH)) for start in range(0, count, BATCH))
         return [ranking for batch in batches for ranking in self.rank_ready(batch, options)]
 
     def rank_encoded(self, queries: Sequence[Query], encoded: Encoded, options: SearchOptions) -> list[Ranking]:
@@ -271,7 +271,7 @@ class Asked:
 
     @cached_property
     def _encoded(self) -> Encoded:
-        return self._batch.rows(self._at, self._at + 1)
+        return self._batch.rows(slice(self._at, self._at + 1))
 
     @cached_property
     def _vectors(self) -> tuple[QueryVectors, QueryVectors]:

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from denslice.corpus.documents import read_docs, read_queries
-from denslice.corpus.lines import json_object, located, read_lines
+from denslice.corpus.lines import located, parse_json_object, read_lines
 from denslice.encoders.torch.bi_encoder import BiEncoder
 from denslice.errors import InputError
 from denslice.index.index import Index
@@ -63,7 +63,7 @@ def read_negatives(path: Path, collection: TrainCollection) -> list[list[int]]:
     found: dict[str, list[int]] = {}
     for number, line in read_lines(path):
         try:
-            entry = json_object(line)
+            entry = parse_json_object(line)
             if "settings" not in entry:
                 found[entry["query"]] = [rows[name] for name in entry["negatives"]]
         except InputError as error:
@@ -94,7 +94,7 @@ def _settings_in(path: Path) -> object:
     if not path.exists():
         return None
     _, line = next(read_lines(path), (0, "{}"))
-    return json_object(line).get("settings")
+    return parse_json_object(line).get("settings")
 
 
 def _by_bm25(config: TrainConfig, folder: Path, collection: TrainCollection) -> Iterator[list[int]]:

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import torch
 
 from denslice.encoders.torch.bi_encoder import WordBatch
-from denslice.encoders.word_pieces import Standing, occurrences
+from denslice.encoders.word_pieces import LocatedWords, occurrences
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class WordTexts:
 
     side: int  # DOCS or QUERIES
     weights: sp.csr_array  # (n, vocabulary) BM25's, columns sorted
-    found: Sequence[Standing]  # (n,)
+    found: Sequence[LocatedWords]  # (n,)
 
     def only(self, rows: Sequence[int]) -> WordTexts:
         """These texts alone."""

@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from denslice.encoders.mini import MODEL, TOKENIZER
-from denslice.encoders.model_config import CONFIG
+from denslice.encoders.mini import ONNX_FILE, TOKENIZER_FILE
+from denslice.encoders.model_config import CONFIG_FILE
 from denslice.encoders.torch.bi_encoder import BiEncoder
 from denslice.errors import InputError, MissingExtraError
 from denslice.vectors import Floats
@@ -39,9 +39,9 @@ def export_onnx(path_or_hub_id: str | Path, to: Path, texts: Sequence[str] | Non
     if any(to.iterdir()):
         raise InputError(f"{to}: is a folder with other things in it; choose another name")
     try:
-        onnx.save(graph, to / MODEL)
-        _save_tokenizer(model, to / TOKENIZER)
-        (to / CONFIG).write_text(json.dumps(model.config.to_json(), indent=2) + "\n", encoding="utf-8")
+        onnx.save(graph, to / ONNX_FILE)
+        _save_tokenizer(model, to / TOKENIZER_FILE)
+        (to / CONFIG_FILE).write_text(json.dumps(model.config.to_json(), indent=2) + "\n", encoding="utf-8")
     except BaseException:
         shutil.rmtree(to, ignore_errors=True)
         raise

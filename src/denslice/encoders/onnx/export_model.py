@@ -8,7 +8,7 @@ from pathlib import Path
 from denslice.corpus.documents import read_docs
 from denslice.errors import MissingExtraError
 
-LOOKED_AT = 256  # texts that show how large a model's activations get
+CALIBRATION_TEXTS = 256  # texts that show how large a model's activations get
 
 
 def export_model(model: str, to: Path, texts: str | None) -> int:
@@ -17,6 +17,6 @@ def export_model(model: str, to: Path, texts: str | None) -> int:
         from denslice.encoders.onnx.export import export_onnx
     except ModuleNotFoundError as error:
         raise MissingExtraError("exporting a model", "export") from error
-    sample = None if texts is None else [doc.contents for doc in islice(read_docs([texts]), LOOKED_AT)]
+    sample = None if texts is None else [doc.contents for doc in islice(read_docs([texts]), CALIBRATION_TEXTS)]
     export_onnx(model, to, sample)
     return sum(path.stat().st_size for path in to.iterdir())

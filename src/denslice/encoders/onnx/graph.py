@@ -21,14 +21,14 @@ CONTRIB = "com.microsoft"
 EMBEDDING_LEVELS = 127
 WEIGHT_LEVELS = 95  # processors without VNNI add pairs of products in 16 bits, which 127 would overflow now and then
 SMOOTHING = 0.75  # how much of the difference between input channels goes over to the weights
-SMALLEST = 1e-4
-SMALL = np.array([1e-6])
+LEAST_RANGE = 1e-4
+LEAST_SIZE = np.array([1e-6])
 OPSET, IR = 20, 10
-Weights = Mapping[str, Floats]
+Parameters = Mapping[str, Floats]
 
 
 def graph_of(
-    weights: Weights, head: Weights, body: Mapping[str, Any], config: ModelConfig, ranges: Weights | None
+    weights: Parameters, head: Parameters, body: Mapping[str, Any], config: ModelConfig, ranges: Parameters | None
 ) -> ModelProto:
     """The model: `ids` (1, L) in, `dense` (1, H) and `importance` (1, L, 2) out.
 
@@ -47,7 +47,7 @@ def graph_of(
 class _Graph:
     """Nodes and constants as they are added. Every tensor is named after the node that makes it."""
 
-    def __init__(self, ranges: Weights | None, epsilon: float) -> None:
+    def __init__(self, ranges: Parameters | None, epsilon: float) -> None:
         self._ranges, self._epsilon = ranges, epsilon
         self._nodes: list[NodeProto] = []
         self._constants: list[TensorProto] = []
@@ -75,15 +75,15 @@ class _Graph:
         if self._ranges is None:
             product = self.node("MatMul", [tensor, self.constant(f"{out}.weight", weight.T)], f"{out}.product")
             return self.node("Add", [product, held], out)
-        widest = np.abs(weight).max(axis=0).clip(min=SMALLEST)  # (inputs,)
-        smooth = self._ranges[layer].clip(min=SMALLEST) ** SMOOTHING / widest ** (1 - SMOOTHING)
+        widest = np.abs(weight).max(axis=0).clip(min=LEAST_RANGE)  # (inputs,)
+        smooth = self._ranges[layer].clip(min=LEAST_RANGE) ** SMOOTHING / widest ** (1 - SMOOTHING)
         even = self.node("Mul", [tensor, self.constant(f"{out}.even", _float32(1 / smooth))], f"{out}.input")
         levels, scale = rows_quantised(weight * smooth, WEIGHT_LEVELS)
         held_weight = [self.constant(f"{out}.weight", levels.T), self.constant(f"{out}.scale", scale)]
         if not by_piece:
             return self.node("DynamicQuantizeMatMul", [even, *held_weight, "", held], out, CONTRIB)
         size = self.node("Abs", [even], f"{out}.size")
-        last, least = self.constant(f"{out}.last", np.array([-1])), self.constant(f"{out}.least", _float32(SMALL))
+        last, least = self.constant(f"{out}.last", np.array([-1])), self.constant(f"{out}.least", _float32(LEAST_SIZE))
         largest = self.node("ReduceMax", [size, last], f"{out}.top", keepdims=1)
         largest = self.node("Max", [largest, least], f"{out}.largest")
         alike = self.node("Div", [even, largest], f"{out}.alike")
@@ -114,7 +114,7 @@ class _Graph:
         return model
 
 
-def _embedded(graph: _Graph, weights: Weights, length: int) -> str:
+def _embedded(graph: _Graph, weights: Parameters, length: int) -> str:
     words = graph.rows(weights["embeddings.word_embeddings.weight"], "ids", "words")
     places = weights["embeddings.position_embeddings.weight"][:length]
     places = places + weights["embeddings.token_type_embeddings.weight"][0]  # (length, H)
@@ -124,7 +124,7 @@ def _embedded(graph: _Graph, weights: Weights, length: int) -> str:
     return graph.added_and_normalised(words, here, *_pair(weights, "embeddings.LayerNorm"), "embedded")
 
 
-def _layer(graph: _Graph, weights: Weights, name: str, hidden: str, heads: int) -> str:
+def _layer(graph: _Graph, weights: Parameters, name: str, hidden: str, heads: int) -> str:
     parts = [_pair(weights, f"{name}attention.self.{part}") for part in ("query", "key", "value")]
     joined = np.concatenate([weight for weight, _ in parts]), np.concatenate([bias for _, bias in parts])
     inputs = graph.split(
@@ -154,7 +154,7 @@ def _pooled(graph: _Graph, hidden: str, config: ModelConfig) -> None:
         graph.node("Identity", [pooled], "dense")
 
 
-def _importance(graph: _Graph, hidden: str, head: Weights) -> None:
+def _importance(graph: _Graph, hidden: str, head: Parameters) -> None:
     """Softplus of the head, shifted so that an untrained one gives 1; in float32, as it is small."""
     last = max(int(name.split(".")[0]) for name in head) if "weight" not in head else None
     if last is not None:
@@ -178,5 +178,5 @@ def _float32(values: npt.NDArray[Any]) -> Floats:
     return values.astype(np.float32)
 
 
-def _pair(weights: Weights, name: str) -> tuple[Floats, Floats]:
+def _pair(weights: Parameters, name: str) -> tuple[Floats, Floats]:
     return weights[f"{name}.weight"], weights[f"{name}.bias"]

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from denslice.encoders.model_config import CONFIG, HEADED, ModelConfig
+from denslice.encoders.model_config import CONFIG_FILE, TOKEN_HEADS, ModelConfig
 from denslice.encoders.torch.licence import read_licence, write_licence
 from denslice.encoders.word_pieces import SOFTPLUS_ONE
 from denslice.errors import InputError, MissingExtraError
@@ -26,7 +26,7 @@ except ModuleNotFoundError as error:
 from denslice.encoders.torch import model_folder
 from denslice.encoders.torch.backbone import check_fit, load_backbone, load_tokenizer, mlm_parts, positions, quiet
 from denslice.encoders.torch.hub import local_folder
-from denslice.encoders.torch.model_folder import HEADS, MODULES, ModelFolder
+from denslice.encoders.torch.model_folder import HEADS_FILE, MODULES_FILE, ModelFolder
 from denslice.encoders.torch.sentence_transformers_folder import (
     read_sentence_transformers,
     write_sentence_transformers,
@@ -34,13 +34,13 @@ from denslice.encoders.torch.sentence_transformers_folder import (
 
 __all__ = ["BiEncoder", "ModelConfig", "Output", "load_tokenizer", "mlm_parts"]
 
-PIECE = 16  # token positions whose logits over the vocabulary exist at one time
+LOGIT_POSITIONS = 16  # token positions whose logits over the vocabulary exist at one time
 
 
 class WordBatch(NamedTuple):
     """The words of a batch for a model that weighs words: BM25's weights, and the pieces each occurrence covers."""
 
-    side: int  # DOCS or QUERIES: whose importance is meant
+    side: int  # DOC_SIDE or QUERY_SIDE: whose importance is meant
     columns: int  # C: how many different words count
     rows: Tensor  # (entries,) which text
     places: Tensor  # (entries,) which column
@@ -110,7 +110,7 @@ class BiEncoder(nn.Module):
         """log(1 + ReLU(logits)), the largest over all tokens; log and ReLU wait until after the maximum."""
         # Padding repeats the first token's state, so it never decides a maximum.
         hidden = hidden.where(mask.bool().unsqueeze(-1), hidden[:, :1])  # (B, L, H)
-        first, *rest = torch.split(hidden, PIECE, dim=1)
+        first, *rest = torch.split(hidden, LOGIT_POSITIONS, dim=1)
         best = _largest(self.backbone, first)  # (B, V)
         for piece in rest:
             best = torch.maximum(best, _largest(self.backbone, piece))  # (B, V)
@@ -183,8 +183,8 @@ class BiEncoder(nn.Module):
             self.backbone.save_pretrained(folder)
             self.tokenizer.save_pretrained(folder)
         if heads:
-            save_file(heads, folder / HEADS)
-        (folder / CONFIG).write_text(json.dumps(self.config.to_json(), indent=2) + "\n", encoding="utf-8")
+            save_file(heads, folder / HEADS_FILE)
+        (folder / CONFIG_FILE).write_text(json.dumps(self.config.to_json(), indent=2) + "\n", encoding="utf-8")
         has_pooler = getattr(self.backbone, "pooler", 0) is None
         write_sentence_transformers(folder, self.config, self.width, heads, has_pooler, names)
         if self.licence:
@@ -205,9 +205,9 @@ class BiEncoder(nn.Module):
 
 
 def _read(folder: Path) -> ModelFolder:
-    if (folder / CONFIG).is_file():
+    if (folder / CONFIG_FILE).is_file():
         return model_folder.read_own(folder)
-    if (folder / MODULES).is_file():
+    if (folder / MODULES_FILE).is_file():
         return read_sentence_transformers(folder)
     return model_folder.read_plain(folder)
 
@@ -230,7 +230,7 @@ def _projection(config: ModelConfig, width: int, bias: bool) -> nn.Linear | None
 
 
 def _token_head(config: ModelConfig, width: int) -> nn.Module | None:
-    if config.lexical not in HEADED:
+    if config.lexical not in TOKEN_HEADS:
         return None
     outputs = 2 if config.lexical == "words" else 1
     last = nn.Linear(config.head_width or width, outputs)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from itertools import takewhile
 from pathlib import Path
 
-CARD = "README.md"
+CARD_FILE = "README.md"
 
 
 def read_licence(folder: Path) -> str | None:
     """The licence in the folder's model card; None where there is no card or it states none."""
-    card = folder / CARD
+    card = folder / CARD_FILE
     lines = card.read_text(encoding="utf-8", errors="replace").splitlines() if card.is_file() else []
     if not lines or lines[0].strip() != "---":
         return None
@@ -21,7 +21,7 @@ def read_licence(folder: Path) -> str | None:
 
 def write_licence(folder: Path, licence: str) -> None:
     """A model card that states the licence, where the folder has no card yet."""
-    card = folder / CARD
+    card = folder / CARD_FILE
     if not card.exists():
         card.write_text(f"---\nlicense: {licence}\n---\n", encoding="utf-8")
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from denslice.encoders.torch.transformer_encoder import TransformerEncoder
 
 BERT_VOCABULARY, BERT_UNUSED = 30_522, 570  # the paper leaves out BERT's first 570 tokens: the rest are 768 · 39
-WEIGHTS, PICKLED = ".safetensors", ".bin"
-CONTENTS = (WEIGHTS, PICKLED, ".json", ".txt", ".model")  # what a model is loaded from, and not its card
+SAFETENSORS, PICKLED = ".safetensors", ".bin"
+MODEL_ENDINGS = (SAFETENSORS, PICKLED, ".json", ".txt", ".model")  # what a model is loaded from, and not its card
 
 
 def model_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -66,9 +66,9 @@ def fingerprint(folder: Path) -> str:
 
 def _contents(folder: Path) -> list[Path]:
     """A model's files. What other programs put beside them, as they do in the hub's cache, makes no other model."""
-    found = sorted(file for file in folder.rglob("*") if file.suffix in CONTENTS and file.is_file())
+    found = sorted(file for file in folder.rglob("*") if file.suffix in MODEL_ENDINGS and file.is_file())
     found = [file for file in found if not _is_aside(file.relative_to(folder).as_posix())]
-    is_safe = any(file.suffix == WEIGHTS for file in found)
+    is_safe = any(file.suffix == SAFETENSORS for file in found)
     return [file for file in found if not (is_safe and file.suffix == PICKLED)]
 
 

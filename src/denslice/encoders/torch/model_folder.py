@@ -13,13 +13,25 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor
 
-from denslice.encoders.model_config import CONFIG, HEADED, ModelConfig
+from denslice.encoders.model_config import CONFIG_FILE, TOKEN_HEADS, ModelConfig
 from denslice.errors import InputError
 
-HEADS = "heads.safetensors"
-MODULES = "modules.json"
-WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
-TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
+HEADS_FILE = "heads.safetensors"
+MODULES_FILE = "modules.json"
+WEIGHT_FILES = (
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+)
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "vocab.txt",
+    "vocab.json",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+    "tokenizer.model",
+)
 TOKEN_HEAD = {"tok_proj.weight": "token_head.weight", "tok_proj.bias": "token_head.bias"}
 
 
@@ -34,9 +46,9 @@ class ModelFolder:
 
 def read_own(folder: Path) -> ModelFolder:
     """A folder that denslice wrote."""
-    config = ModelConfig.from_json(read_json(folder / CONFIG))
-    has_heads = config.lexical in HEADED or config.dimensions is not None
-    return ModelFolder(folder, config, load_weights(folder / HEADS) if has_heads else {})
+    config = ModelConfig.from_json(read_json(folder / CONFIG_FILE))
+    has_heads = config.lexical in TOKEN_HEADS or config.dimensions is not None
+    return ModelFolder(folder, config, load_weights(folder / HEADS_FILE) if has_heads else {})
 
 
 def read_plain(folder: Path) -> ModelFolder:
@@ -49,13 +61,13 @@ def read_plain(folder: Path) -> ModelFolder:
 def check_files(body: Path) -> None:
     """An InputError that names what is missing of a backbone and its tokenizer."""
     _check_one_of(body, ("config.json",), "the model's configuration")
-    _check_one_of(body, WEIGHTS, "the model's weights")
+    _check_one_of(body, WEIGHT_FILES, "the model's weights")
     check_tokenizer_files(body)
 
 
 def check_tokenizer_files(body: Path) -> None:
     """An InputError where the folder has no tokenizer."""
-    _check_one_of(body, TOKENIZERS, "the tokenizer")
+    _check_one_of(body, TOKENIZER_FILES, "the tokenizer")
 
 
 def read_json(path: Path) -> Any:

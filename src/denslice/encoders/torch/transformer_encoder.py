@@ -17,14 +17,14 @@ from denslice.encoders.analysis import has_words, well_formed
 from denslice.encoders.torch.bi_encoder import BiEncoder
 from denslice.errors import InputError
 from denslice.scalars import whole_number
-from denslice.vectors import Encoded, Floats, Phrases, stacked
+from denslice.vectors import Encoded, Phrases, no_weights
 
 import torch  # isort: skip  # after the model's module, which says how to install it
 
-BATCH = 64
+BATCH_TEXTS = 64
 CPU_TOKENS = 2_048  # in a batch on the CPU, padding included: beyond it hidden states leave the cache
-CHARACTERS = 10  # a token, at first guess, when a long text is cut before it is split into tokens
-TokenIds = list[int]
+CHARACTERS_PER_TOKEN = 10  # a token, at first guess, when a long text is cut before it is split into tokens
+TokenSequence = list[int]
 Progress = Callable[[int], None]
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class TransformerEncoder:
     """
 
     reads = "text"
-    at_once = 1_024
+    batch_docs = 1_024
     uses_idf = False
 
     def __init__(
@@ -44,7 +44,7 @@ class TransformerEncoder:
         model: BiEncoder,
         name: str = "model",
         device: str | None = None,
-        batch: int = BATCH,
+        batch: int = BATCH_TEXTS,
         progress: Progress | None = None,
     ) -> None:
         if model.config.lexical == "words":
@@ -64,7 +64,7 @@ class TransformerEncoder:
         cls,
         path_or_hub_id: str | Path,
         device: str | None = None,
-        batch: int = BATCH,
+        batch: int = BATCH_TEXTS,
         progress: Progress | None = None,
         name: str | None = None,
     ) -> TransformerEncoder:
@@ -108,7 +108,7 @@ class TransformerEncoder:
         parts = list(self._parts([ids[row] for row in order]))
         return self._restored(parts, order, len(texts))
 
-    def _has_token(self, text: str, ids: TokenIds, bare: TokenIds) -> bool:
+    def _has_token(self, text: str, ids: TokenSequence, bare: TokenSequence) -> bool:
         """Whether the model knows a piece of the text that is more than punctuation. `bare` is the prompt's ids."""
         unknown = self.model.tokenizer.unk_token_id
         if len(ids) <= len(bare) or not has_words(text):
@@ -118,16 +118,16 @@ class TransformerEncoder:
         pieces = self.model.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
         return any(id != unknown and has_words(self.model.tokenizer.decode([id])) for id in pieces)
 
-    def _token_ids(self, texts: list[str], limit: int) -> list[TokenIds]:
+    def _token_ids(self, texts: list[str], limit: int) -> list[TokenSequence]:
         split = self.model.tokenizer(
             texts, truncation=True, max_length=limit, return_attention_mask=False, return_token_type_ids=False
         )
-        found: list[TokenIds] = split["input_ids"]
+        found: list[TokenSequence] = split["input_ids"]
         return found
 
     def _clipped(self, text: str, limit: int) -> str:
         """A beginning of a long text whose first `limit` tokens are surely the whole text's."""
-        size = limit * CHARACTERS
+        size = limit * CHARACTERS_PER_TOKEN
         while size < len(text) and self.model.tokenizer.is_fast:
             words = self.model.tokenizer(text[:size], add_special_tokens=False, verbose=False).word_ids()
             if len(words) > limit and words[limit] != words[-1]:  # the cut can have changed the last word only
@@ -135,7 +135,7 @@ class TransformerEncoder:
             size *= 2
         return text
 
-    def _parts(self, ids: list[TokenIds]) -> Iterator[Encoded]:
+    def _parts(self, ids: list[TokenSequence]) -> Iterator[Encoded]:
         """Encodes batch by batch; where memory runs out, by half the batch from there on."""
         at, batch = 0, self.batch
         while at < len(ids):
@@ -153,7 +153,7 @@ class TransformerEncoder:
     def _fitting(self, batch: int, longest: int) -> int:
         return batch if self.device.type != "cpu" else max(1, min(batch, CPU_TOKENS // longest))
 
-    def _part(self, ids: list[TokenIds]) -> Encoded | None:
+    def _part(self, ids: list[TokenSequence]) -> Encoded | None:
         """One batch; None where memory runs out, so that nothing of the attempt is still held by its traceback."""
         try:
             return self._forward(ids)
@@ -164,23 +164,20 @@ class TransformerEncoder:
             torch.cuda.empty_cache()
         return None
 
-    def _forward(self, ids: list[TokenIds]) -> Encoded:
+    def _forward(self, ids: list[TokenSequence]) -> Encoded:
         padded, mask = _padded(ids, self.model.tokenizer.pad_token_id or 0)  # (B, L) each
         with torch.inference_mode(), _precision(self.device):
             lexical, dense = self.model(padded.to(self.device), mask.to(self.device))
-            rows = _empty(len(ids), self.vocab) if lexical is None else _csr(lexical)
+            rows = no_weights(len(ids), self.vocab) if lexical is None else _csr(lexical)
         return Encoded(rows, None if dense is None else dense.cpu().numpy())
 
     def _restored(self, parts: list[Encoded], order: npt.NDArray[np.int64], texts: int) -> Encoded:
         """The rows of all parts in the order of the texts; texts that were not encoded get the row of zeros."""
         place = np.full(texts, len(order))
         place[order] = np.arange(len(order))
-        lexical = stacked([*(part.lexical for part in parts), _empty(1, self.vocab)])[place]
-        if not self.model.dimensions:
-            return Encoded(lexical)
-        zero = np.zeros((1, self.model.dimensions), dtype=np.float32)
-        dense: list[Floats] = [part.dense for part in parts if part.dense is not None]
-        return Encoded(lexical, np.concatenate([*dense, zero])[place])
+        dimensions = self.model.dimensions
+        zeros = Encoded(no_weights(1, self.vocab), np.zeros((1, dimensions), np.float32) if dimensions else None)
+        return Encoded.joined([*parts, zeros]).rows(place)
 
 
 def licence_notice(encoder: TransformerEncoder) -> str:
@@ -206,7 +203,7 @@ def _precision(device: torch.device) -> AbstractContextManager[Any]:
     return torch.autocast("cuda", dtype=torch.bfloat16) if device.type == "cuda" else nullcontext()
 
 
-def _padded(ids: list[TokenIds], pad: int) -> tuple[torch.Tensor, torch.Tensor]:
+def _padded(ids: list[TokenSequence], pad: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Token ids and the mask of real ones, both (B, L) int64."""
     lengths = np.array([len(sequence) for sequence in ids])
     real = np.arange(lengths.max()) < lengths[:, None]  # (B, L)
@@ -223,10 +220,6 @@ def _csr(lexical: torch.Tensor) -> sp.csr_array:
         raise InputError("the model gives NaN or infinite weights")
     starts = np.concatenate([[0], torch.bincount(rows, minlength=len(lexical)).cumsum(0).cpu().numpy()])
     return sp.csr_array((weights, columns.to(torch.int32).cpu().numpy(), starts), tuple(lexical.shape))
-
-
-def _empty(rows: int, vocab: int) -> sp.csr_array:
-    return sp.csr_array((rows, vocab), dtype=np.float32)
 
 
 def _halved(batch: int, tokens: int) -> int:

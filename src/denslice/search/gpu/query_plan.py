@@ -20,7 +20,7 @@ from denslice.search.gpu.layout import (
     QUERY,
 )
 from denslice.search.query import QueryVectors, are_strong, strong_enough
-from denslice.store.segment_writer import LEVELS
+from denslice.store.segment_writer import POSTING_STEPS
 from denslice.vectors import Floats
 
 EVERY = np.zeros(0, dtype=np.bool_)
@@ -55,9 +55,9 @@ def plan(query: QueryVectors, options: SearchOptions, maxima: Floats, docs: int)
     keys, weights, strong, reach, unseen = laid_out(query.keys, query.weights, above, maxima)
     if not docs or (reach == 0 and not everywhere):
         return None
-    spare = LEVELS * (asked + 2)
+    spare = POSTING_STEPS * (asked + 2)
     unit = (LARGEST_SCORE - spare) / (reach or 1.0)
-    margin = math.ceil(reach * unit / LEVELS) + spare if options.rerank else 0
+    margin = math.ceil(reach * unit / POSTING_STEPS) + spare if options.rerank else 0
     most = hold if paper else 0
     if asked < len(query.keys):
         margin = min(LARGEST_SCORE, margin + int(unseen * unit) + 1)
