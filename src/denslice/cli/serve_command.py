@@ -53,8 +53,8 @@ def serve(
 ) -> None:
     """Answer searches over HTTP, with a page that shows why."""
     try:
-        from denslice.serve.connections import server
         from denslice.serve.http_app import make_app
+        from denslice.serve.http_server import make_server
     except ModuleNotFoundError as error:
         raise MissingExtraError("the server", "serve") from error
     access = Access(host, api_key, open, writable, tuple(allow_host or ()))
@@ -63,7 +63,7 @@ def serve(
         _opened(folder.resolve(), on, ray, replicas, complete) as index,
         _listening(host, port) as listener,
     ):
-        running = server(make_app(index, limits, access), limits)
+        running = make_server(make_app(index, limits, access), limits)
         shown = f"[{host}]" if ":" in host else host
         typer.echo(f"{folder} ({len(index):,} documents) on http://{shown}:{listener.getsockname()[1]}")
         running.run([listener])

@@ -1,4 +1,4 @@
-"""Connections that do not wait for ever, and a stop that loses no request."""
+"""uvicorn with timeouts for slow clients, a limit on connections, and a graceful shutdown that loses no request."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from denslice.serve.http_errors import RETRY_AFTER
 from denslice.serve.limits import Limits
 
-LARGEST_HEAD = 64 << 10  # bytes
-LINGER = 0.5  # seconds an idle connection still takes a request that was on its way when the stop came
+MAX_HEADER_BYTES = 64 << 10
+LINGER_SECONDS = 0.5  # at shutdown, an idle connection accepts requests for this long
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Connection(HttpToolsProtocol):
-    """uvicorn's connection, which lets go of clients that are too slow in sending a head or in taking an answer."""
+    """A uvicorn connection with timeouts for sending headers and for receiving a response."""
 
     limits = Limits()
 
@@ -32,28 +32,28 @@ class Connection(HttpToolsProtocol):
         self._ending = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begins to wait for a head; refuses one connection too many."""
+        """Start the header timeout, or close the connection if there are too many."""
         super().connection_made(transport)
         if len(self.connections) > self.limits.max_connections:
             return self._refuse(f"503 Service Unavailable\r\nretry-after: {RETRY_AFTER}")
         self._await_head()
 
     def data_received(self, data: bytes) -> None:
-        """Reads on; a head must come to an end."""
+        """Parse data, unless the headers are too large."""
         if self._head_timer or self._idle:
             head, _, _ = data.partition(b"\r\n\r\n")
             self._head_bytes += len(head)
-            if self._head_bytes > LARGEST_HEAD:
+            if self._head_bytes > MAX_HEADER_BYTES:
                 return self._refuse("431 Request Header Fields Too Large")
         super().data_received(data)
 
     def on_message_begin(self) -> None:
-        """A head begins."""
+        """Start the header timeout of a new request."""
         super().on_message_begin()
         self._await_head()
 
     def on_headers_complete(self) -> None:
-        """A head is there."""
+        """Stop the header timeout. During shutdown, close the connection after this request."""
         self._head_timer.cancel()
         self._head_bytes = 0
         super().on_headers_complete()
@@ -61,26 +61,26 @@ class Connection(HttpToolsProtocol):
             self.cycle.keep_alive = False
 
     def pause_writing(self) -> None:
-        """The client does not take what is sent."""
+        """Start the send timeout: the client does not read the response."""
         super().pause_writing()
         self._send_timer.set(self.limits.send_timeout, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """The client takes it again."""
+        """Stop the send timeout: the client reads again."""
         self._send_timer.cancel()
         super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Ends the waiting."""
+        """Stop the timeouts."""
         self._head_timer.cancel()
         self._send_timer.cancel()
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
-        """Ends after the request under way; a connection that looks idle waits a moment for one that is on its way."""
+        """Close the connection after the current request; if it is idle, after LINGER_SECONDS."""
         self._ending = True
         if self._idle:
-            self.loop.call_later(LINGER, self._end)
+            self.loop.call_later(LINGER_SECONDS, self._end)
         else:
             super().shutdown()
 
@@ -102,12 +102,12 @@ class Connection(HttpToolsProtocol):
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server; a signal stops it, and the process then ends as one that did what it was asked."""
+    """A uvicorn server that a signal stops; the process then exits with status 0."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Takes the signals while it runs; a second one does not wait for what is under way."""
-        if threading.current_thread() is not threading.main_thread():  # where nobody can take signals
+        """Handle signals while the server runs. The second signal stops it without waiting for requests."""
+        if threading.current_thread() is not threading.main_thread():  # only the main thread receives signals
             yield
             return
         loop = asyncio.get_running_loop()
@@ -124,8 +124,8 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
 
-def server(app: Any, limits: Limits) -> Server:
-    """The app in a server that keeps these limits."""
+def make_server(app: Any, limits: Limits) -> Server:
+    """Return a server for the app with these limits."""
     connection = type("LimitedConnection", (Connection,), {"limits": limits})
     config = uvicorn.Config(
         app,
@@ -143,7 +143,7 @@ def server(app: Any, limits: Limits) -> Server:
 
 
 class Timer:
-    """A call that happens later unless it is cancelled; set anew, it forgets the call before."""
+    """A delayed call that can be cancelled. `set` replaces the previous call."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -153,12 +153,12 @@ class Timer:
         return self._handle is not None
 
     def set(self, seconds: float, call: Callable[..., None], *given: Any) -> None:
-        """Calls after so many seconds."""
+        """Schedule the call."""
         self.cancel()
         self._handle = self._loop.call_later(seconds, call, *given)
 
     def cancel(self) -> None:
-        """Does not call."""
+        """Cancel the call."""
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
