@@ -121,8 +121,8 @@ def _killed_when(
     """How long a build ran until it was so far, and was killed."""
     code = (
         "from pathlib import Path; from three_nodes import Unseen\n"
-        "from denslice.cluster import engine; from denslice.cluster.cluster_build import build_cluster\n"
-        f"engine.connect({nodes.address!r})\n"
+        "from denslice.cluster import ray_engine; from denslice.cluster.cluster_build import build_cluster\n"
+        f"ray_engine.connect({nodes.address!r})\n"
         f"build_cluster({inputs!r}, Path({str(to)!r}), {chosen!r}, {asked.shards}, Unseen())\n"
     )
     began = time.perf_counter()

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from denslice import Doc, Index, InputError, Query, Slicing
 from denslice.capacity.plan import Need
-from denslice.cluster.replicas import Serving
+from denslice.cluster.replicas import ReplicaOptions
 from denslice.encoders.bm25 import Bm25Config
 from denslice.encoders.model_config import ModelConfig
 from denslice.encoders.ready_vectors import VectorsConfig
@@ -83,7 +83,7 @@ def test_an_error_tells_the_range_of_a_number(bounds: Any, told: str) -> None:
 COUNTS = [
     (SearchOptions, "k"),
     (lambda **given: SearchOptions(1, **given), "candidates"),
-    (Serving, "replicas"),
+    (ReplicaOptions, "replicas"),
     (VectorsConfig, "vocab"),
     (lambda **given: ModelConfig("splade", **given), "max_length"),
     (lambda **given: ModelConfig("splade", **given), "query_length"),
@@ -98,10 +98,10 @@ AMOUNTS = [
     (lambda **given: SearchOptions(1, **given), "theta"),
     (lambda **given: SearchOptions(1, **given), "lam"),
     (lambda **given: SearchOptions(1, **given), "pruning"),
-    (Serving, "cpus"),
-    (Serving, "gpus"),
-    (Serving, "patience"),
-    (Serving, "wait"),
+    (ReplicaOptions, "cpus"),
+    (ReplicaOptions, "gpus"),
+    (ReplicaOptions, "patience"),
+    (ReplicaOptions, "wait"),
     (Bm25Config, "k1"),
     (Bm25Config, "b"),
     (Bm25Config, "phrases"),

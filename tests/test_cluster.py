@@ -19,7 +19,7 @@ import denslice as ds
 from denslice.cluster.cluster import Cluster
 from denslice.cluster.cluster_build import Workers, build_cluster
 from denslice.cluster.cluster_folder import Layout
-from denslice.cluster.replicas import Serving
+from denslice.cluster.replicas import ReplicaOptions
 from denslice.corpus.documents import read_docs
 from denslice.records import Ranking
 from denslice.store.snapshot import Snapshot
@@ -166,7 +166,7 @@ def test_changes_equal_those_of_one_index_and_are_seen_at_once(
 
 def test_a_backup_of_a_cluster_is_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
     cluster.backup(tmp_path / "copy")
-    copy = Cluster(Layout(tmp_path / "copy", SHARDS), Serving(cpus=0.1), complete=True)
+    copy = Cluster(Layout(tmp_path / "copy", SHARDS), ReplicaOptions(cpus=0.1), complete=True)
     try:
         _same(copy.search_batch(ASKED, 30), cluster.search_batch(ASKED, 30))
         copy.verify()
@@ -180,7 +180,7 @@ def test_a_cluster_says_that_it_cannot_be_pickled(cluster: Cluster) -> None:
 
 
 def test_another_driver_sees_changes_when_it_refreshes(built: Path, cluster: Cluster) -> None:
-    other = Cluster(Layout(built, SHARDS), Serving(cpus=0.1), complete=True)
+    other = Cluster(Layout(built, SHARDS), ReplicaOptions(cpus=0.1), complete=True)
     try:
         cluster.add([{"id": "new", "text": "quetzalcoatlus flies"}])
         assert len(other.search("quetzalcoatlus")) == 0
@@ -281,7 +281,7 @@ def test_ready_vectors_equal_one_index(nodes: Nodes, tmp_path: Path) -> None:
             _same([cluster.search_vectors(query, k=25)], [whole.search_vectors(query, k=25)])
         assert cluster.add_vectors(["v1", "new"], weights[:2]) == whole.add_vectors(["v1", "new"], weights[:2])
         _same([cluster.search_vectors(queries[[0]])], [whole.search_vectors(queries[[0]])])
-        with pytest.raises(ds.InputError, match="dense vectors of 4 dimensions do not fit a cluster with 0"):
+        with pytest.raises(ds.InputError, match="the dense vectors have 4 dimensions, expected 0"):
             cluster.add_vectors(["dense"], weights[:1], dense=np.ones((1, 4)))
 
 

@@ -19,7 +19,7 @@ from denslice import Index, InputError, MissingShardsError, open_cluster
 from denslice.cluster.cluster_folder import Layout, owner, read_layout
 from denslice.cluster.input_parts import InputPart, columns, cut, read_part, read_ready
 from denslice.cluster.merge_rankings import merge
-from denslice.cluster.replica import Replica, first_alone
+from denslice.cluster.replica import Replica, compile_lock
 from denslice.cluster.spool import Spool, write_spool
 from denslice.corpus.documents import read_docs
 from denslice.errors import IndexFormatError
@@ -171,7 +171,7 @@ def test_a_folder_that_is_no_cluster_is_told(tmp_path: Path) -> None:
     with pytest.raises(IndexFormatError, match=r"no cluster\.json"):
         read_layout(tmp_path)
     (tmp_path / "building").mkdir()
-    with pytest.raises(IndexFormatError, match="interrupted: give the same `denslice index` command again"):
+    with pytest.raises(IndexFormatError, match="interrupted; give the same `denslice index` command again"):
         read_layout(tmp_path)
     (tmp_path / "cluster.json").write_text("{")
     with pytest.raises(IndexFormatError, match="damaged"):
@@ -220,11 +220,11 @@ def test_the_first_replica_gets_ready_alone_and_the_others_after_it_together() -
     meeting = threading.Barrier(3)
 
     def follow() -> None:
-        with first_alone():
+        with compile_lock():
             meeting.wait(20)
 
     others = [threading.Thread(target=follow) for _ in range(2)]
-    with first_alone():
+    with compile_lock():
         for other in others:
             other.start()
         time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""Rankings of shards to the ranking of the whole: best first, equal scores by id."""
+"""Merges the rankings of shards into the ranking of the whole collection: best first, equal scores by id."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import numpy as np
 
 from denslice.search.query import NO_SCORES, Found
 
-Row = tuple[float, str, int, int, float, float]  # score below zero, id, shard, row, lexical, dense
+RankedRow = tuple[float, str, int, int, float, float]  # negated score, id, shard, row, lexical, dense
 
 
 @dataclass(frozen=True)
 class Merged(Found):
-    """What all shards found; `segments` are the shards. `missing` names those that gave no answer."""
+    """The merged ranking. `segments` holds shard numbers, and `missing` names the shards that did not answer."""
 
     missing: tuple[str, ...] = ()
 
 
 def merge(found: Mapping[int, Found], k: int, missing: tuple[str, ...] = ()) -> Merged:
-    """The k best of what the shards found, each of which has its own k best, in the order of one index."""
+    """Return the k best of the shards' k best, in the order of one index."""
     best = list(islice(heapq.merge(*(_rows(shard, one) for shard, one in found.items())), k))
     scores, ids, shards, rows, lexical, dense = zip(*best, strict=True) if best else ((),) * 6
     has_dense = any(len(one.dense) for one in found.values())
@@ -37,7 +37,7 @@ def merge(found: Mapping[int, Found], k: int, missing: tuple[str, ...] = ()) -> 
     )
 
 
-def _rows(shard: int, found: Found) -> Iterator[Row]:
+def _rows(shard: int, found: Found) -> Iterator[RankedRow]:
     dense = found.dense.tolist() if len(found.dense) else [0.0] * len(found.ids)
     scores, rows, lexical = (-found.scores).tolist(), found.rows.tolist(), found.lexical.tolist()
     for score, id, row, *parts in zip(scores, found.ids, rows, lexical, dense, strict=True):
