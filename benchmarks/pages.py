@@ -59,8 +59,10 @@ def cpu() -> dict[str, str]:
 
 
 def _cpu_lines() -> list[Line]:
-    """Return the lines with today's names: lines that have `caution` were measured when pruning was 1 - caution."""
-    text = (RESULTS / "bench_cpu.jsonl").read_text(encoding="utf-8").replace("denslice, caution", "denslice, pruning")
+    """Return the lines with today's names: older ones have `caution`, which was 1 - pruning."""
+    text = (RESULTS / "bench_cpu.jsonl").read_text(encoding="utf-8")
+    for old, new in (("denslice, caution", "denslice, pruning"), ("paper's formulation", "paper's method")):
+        text = text.replace(old, new)
     return [json.loads(line, object_hook=_with_pruning) for line in text.splitlines()]
 
 
@@ -106,12 +108,14 @@ def _denslice(line: Line, name: str = "denslice") -> Line:
 # --- gpu.md
 
 STAGES = "two stages, 64 weights, then 10,000 rescored"
-PEERS = {  # PyTorch's searches, and denslice's for the same work
-    "PyTorch, as the paper: 64 weights": "exact, 64 weights",
-    "PyTorch, as the paper: every slice": "exact, every slice",
-    f"PyTorch, as the paper: {STAGES}": STAGES,
-    "PyTorch: dense scan": "dense exact",
-}
+PEERS = (  # PyTorch's searches, and denslice's to compare them with
+    ("PyTorch, as the paper: 64 weights", "exact, 64 weights"),
+    ("PyTorch, as the paper: every slice", "exact, every slice"),
+    (f"PyTorch, as the paper: {STAGES}", STAGES),
+    (f"PyTorch, as the paper: {STAGES}", "exact, every slice"),
+    ("PyTorch: dense scan", "dense exact"),
+)
+NOT_SHOWN = ("PyTorch", "postings alone")  # the first have a table of their own, the second are for research
 
 
 def gpu() -> dict[str, str]:
@@ -119,25 +123,24 @@ def gpu() -> dict[str, str]:
     runs = lines("gpu")
     rows, newest = [], runs[-1]
     for at, one in enumerate(newest["figures"]):
-        every = [run["figures"][at]["p50_ms"] for run in runs]
-        rate = f"{one['queries_a_second']:,}" if "queries_a_second" in one else ""
-        place = [one["gates"], str(one["slices"]), str(one["dimensions"] or ""), one["name"]]
-        times = [f"{one['p50_ms']:.3f}", f"{one['p95_ms']:.3f}", f"{min(every):.3f} to {max(every):.3f}", rate]
-        rows.append([*place, *times])
-    head = ["gates", "slices", "dimensions", "search", "p50 ms", "p95 ms", f"p50, {len(runs)} runs", "queries/s"]
-    asked = newest["configuration"]
-    where = f"{asked['gpu']}, {asked['docs']:,} documents, k = {asked['k']:,}."
-    measured = f"{markdown(head, rows)}\n\n{cited('gpu', [newest])} Earlier runs: commit "
-    measured += f"{', '.join(run['commit'] for run in runs[:-1])}. {where}"
-    return {"runs": measured, "peers": markdown(["PyTorch", "denslice", "times as fast"], _peers(runs))}
+        if not one["name"].startswith(NOT_SHOWN):
+            every = [run["figures"][at]["p50_ms"] for run in runs]
+            place = [one["gates"], str(one["slices"]), one["name"]]
+            times = [f"{one['p50_ms']:.3f}", f"{one['p95_ms']:.3f}", f"{min(every):.3f} to {max(every):.3f}"]
+            rows.append([*place, *times, f"{one['queries_a_second']:,}" if "queries_a_second" in one else ""])
+    head = ["gates", "slices", "search", "p50 ms", "p95 ms", f"p50 of {len(runs)} runs", "queries/s"]
+    asked, earlier = newest["configuration"], ", ".join(run["commit"] for run in runs[:-1])
+    where = f"{asked['gpu']}, {asked['docs']:,} documents, k = {asked['k']:,}; earlier runs: commit {earlier}."
+    peers = markdown(["PyTorch", "p50 ms", "denslice", "times as fast"], _peers(runs))
+    return {"runs": f"{markdown(head, rows)}\n\n{cited('gpu', [newest])} {where}", "peers": peers}
 
 
 def _peers(runs: Sequence[Line]) -> list[list[str]]:
     rows = []
-    for peer, ours in [*PEERS.items(), (list(PEERS)[2], "exact, every slice")]:
+    for peer, ours in PEERS:
         ratios = [_p50(run, peer) / _p50(run, ours) for run in runs]
-        name = peer.partition(": ")[2]
-        rows.append([name, ours, f"{ratios[-1]:.1f} ({min(ratios):.1f} to {max(ratios):.1f})"])
+        times = f"{ratios[-1]:.1f} ({min(ratios):.1f} to {max(ratios):.1f})"
+        rows.append([peer.partition(": ")[2], f"{_p50(runs[-1], peer):.3f}", ours, times])
     return rows
 
 
@@ -150,6 +153,15 @@ def _p50(run: Line, name: str) -> float:
 
 FIVE = ("scifact:test", "squad-dev:test", "fiqa-judged:test", "cranfield:test", "npl:test")
 UNRELATED = FIVE[2:]  # no question of their kind was trained on
+WAYS = {  # searches of the table, and what they are called there
+    "bm25": "BM25",
+    "BM25 + MiniLM, dense": "MiniLM",
+    "BM25 + MiniLM, λ = 20": "BM25 + 20 · MiniLM",
+    "BM25 + MiniLM, λ = 40": "BM25 + 40 · MiniLM",
+    "mini, lexical": "mini, lexical",
+    "mini, dense": "mini, dense",
+    "mini": "mini",
+}
 LOOKS = ("A", "B", "A, phrases 0.4, λ = 50", "halfway, phrases 0.3, b = 0.4", "halfway, phrases 0.3, b = 0.3")
 
 
@@ -157,14 +169,13 @@ def quality() -> str:
     """Return nDCG@10 of the embedded model and of its baselines, and by how much it is ahead of each."""
     line = lines("quality")[-1]
     found, queries = line["figures"]["ndcg@10"], line["figures"]["queries"]
-    ways = list(found[FIVE[0]])
-    rows = [
-        [_collection(name), f"{queries[name]:,}", *(f"{found[name][way]['mean']:.3f}" for way in ways)] for name in FIVE
-    ]
+    rows = []
+    for name in FIVE:
+        rows.append([_collection(name), f"{queries[name]:,}", *(f"{found[name][way]['mean']:.3f}" for way in WAYS)])
     for told, some in (("mean of the five", FIVE), ("mean of the three unrelated", UNRELATED)):
-        rows.append([told, "", *(f"{fmean(found[name][way]['mean'] for name in some):.3f}" for way in ways)])
-        rows.append(["mini is ahead by", "", *(_ahead([found[name][way] for name in some]) for way in ways)])
-    return f"{markdown(['collection', 'queries', *ways], rows)}\n\n{cited('quality', [line])}"
+        rows.append([told, "", *(f"{fmean(found[name][way]['mean'] for name in some):.3f}" for way in WAYS)])
+        rows.append(["mini is ahead by", "", *(_ahead([found[name][way] for name in some]) for way in WAYS)])
+    return f"{markdown(['collection', 'queries', *WAYS.values()], rows)}\n\n{cited('quality', [line])}"
 
 
 def _ahead(some: Sequence[Mapping[str, float]]) -> str:
@@ -196,7 +207,8 @@ def tries() -> str:
     for line in lines("mini_tries"):
         parts = [f"{line[kind][way]:.4f}" for way in ("lexical", "dense", "40") for kind in ("seen", "unseen")]
         shares = line["shares"] if "shares" in line else {line["config"]: line["share"]}
-        rows.append([" + ".join(f"{share:g} {run}" for run, share in shares.items() if share) or "untrained", *parts])
+        named = [run if share == 1 else f"{share:g} {run}" for run, share in shares.items() if share]
+        rows.append([" + ".join(named) or "untrained", *parts])
     return f"{markdown(['weights', *head], rows)}\n\nFrom `benchmarks/results/mini_tries.jsonl`."
 
 
@@ -233,9 +245,9 @@ def commits() -> str:
     some = lines("commits")
     rows = []
     for line in some:
-        ms = line["ms"]
+        asked, ms = line.get("configuration", line), line.get("figures", line)["ms"]  # older lines have no sections
         times = [ms["commit"]["p50"], ms["commit"]["p99"], ms["first search"]["p50"], ms["warm search"]["p50"]]
-        name = f"format {line.get('index_format', 2)}, {line['commits']:,} commits"
+        name = f"format {line.get('index_format', 2)}, {asked['commits']:,} commits"
         rows.append([name, *(f"{time:.2f}" for time in times)])
     head = ["ms", "commit, p50", "commit, p99", "first search after it, p50", "warm search, p50"]
     return f"{markdown(head, rows)}\n\n{cited('commits', some)}"
