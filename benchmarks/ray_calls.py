@@ -1,7 +1,7 @@
-"""What asking one more shard costs: milliseconds of a search by how many shards are asked, all on this machine.
+"""Times what one more shard adds to a search: milliseconds by the number of shards, all on this machine.
 
-Makes a cluster of tiny shards, so that nearly all of the time is Ray's, and asks the first 1, 2, 4, 8 and 16 of them.
-Appends a line to benchmarks/results/ray_calls.jsonl.
+The shards are tiny, so that nearly all of the time is Ray's; queries go to the first 1, 2, 4, 8 and 16 of them.
+Appends a line to results/ray_calls.jsonl.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ASKED = (1, 2, 4, 8, 16)
 
 
 def main() -> None:
-    """Measures, prints and appends the JSON line."""
+    """Measure, print and append the line."""
     asked = _arguments()
     with tempfile.TemporaryDirectory() as work, three_nodes():
         figures = measure(Path(work), asked)
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def measure(work: Path, asked: argparse.Namespace) -> dict[str, Any]:
-    """p50 by number of shards, and the straight line through them."""
+    """Return p50 by number of shards, and the straight line through these times."""
     texts = write_texts(work / "docs.jsonl", 200)
     build_cluster([str(texts)], work / "c", {"encoder": "bm25", "slices": 64}, max(ASKED), Unseen())
     with open_cluster(work / "c", cpus=0.05, complete=True) as cluster:

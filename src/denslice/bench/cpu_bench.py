@@ -1,4 +1,4 @@
-"""The benchmark on the CPU: every contender is built, checked, and timed, one after the other, in one run."""
+"""The benchmark on the CPU: every contender is built, checked and timed, one after the other, in one run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Told = Callable[[str], None]
 
 
 def contenders(collection: Collection, names: Sequence[str] = (), slices: int = 768) -> list[Contender]:
-    """Those that can search the collection, or of them the named ones, a name being the beginning of one."""
+    """Return the contenders that can search the collection, or those whose names begin with one of `names`."""
     kind = {"slicing": "learned", "slices": slices}
     able: list[Contender] = [Denslice(parameters=kind)]
     if isinstance(collection, BenchTexts):
@@ -49,13 +49,13 @@ def contenders(collection: Collection, names: Sequence[str] = (), slices: int = 
 def measure(
     collection: Collection, chosen: Sequence[Contender], work: Path, repeats: int, told: Told
 ) -> dict[str, Any]:
-    """The figures of every contender that is installed, by name."""
+    """Return the figures of every contender that is installed."""
     results = []
     for contender in chosen:
         if find_spec(contender.module) is None:
-            told(f"{contender.name}: left out, as {contender.module} is missing: pip install 'denslice[bench]'")
+            told(f"{contender.name}: skipped, {contender.module} is not installed: pip install 'denslice[bench]'")
             continue
-        told(f"{contender.name}: building, or finding it built")
+        told(f"{contender.name}: building")
         results.append(_measured(contender, collection, work, repeats, told))
     docs, queries = collection.docs, collection.queries
     shape = {"documents": docs.shape[0], "queries": queries.shape[0]}
@@ -68,7 +68,7 @@ def _measured(contender: Contender, collection: Collection, work: Path, repeats:
     docs = min(collection.docs.shape[0], contender.most_docs or collection.docs.shape[0])
     best = best_documents(collection, work, docs)
     told(f"{contender.name}: {build['build_s']:,.0f} s to build; timing")
-    fresh = replace(collection)  # without the vectors that this process has read
+    fresh = replace(collection)  # without the vectors that this process has loaded
     one = apart(timed, contender, fresh, folder, best, repeats, threads=1)
     reported = [(point["k"], point["setting"]) for point in one["settings"] if point.get("reported")]
     every = apart(throughput, contender, fresh, folder, reported, repeats)

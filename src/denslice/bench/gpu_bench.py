@@ -1,8 +1,8 @@
-"""Search on a GPU over made-up documents of MS MARCO's number, checked and then timed.
+"""Search on a GPU over as many synthetic documents as MS MARCO has, checked and then timed.
 
-All in one run: exact search with 64 and with every weight, the paper's two stages, batches, exact hybrid search, and
-beside them the paper's formulation and a dense scan in PyTorch. Times go from query vectors on the host to document
-numbers and scores on the host.
+One run measures exact search with 64 weights and with every weight, the paper's two stages, batches, exact hybrid
+search, and the paper's method and a dense scan in PyTorch. Times start with query vectors on the host and end with
+document numbers and scores on the host.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from denslice.bench.gpu_collection import Loaded
 from denslice.bench.synthetic import SyntheticCollection
 from denslice.errors import DensliceError
 from denslice.options import SearchOptions
+from denslice.reproduce.table_page import markdown
 from denslice.search.gpu.device import cuda_devices
 from denslice.search.query import QueryVectors
 
 ACTIVE, CANDIDATES, BATCH, K = 64, 10_000, 64, 1000
-WARMING = 0.5  # seconds: a card that has been idle is slower at first
-SLICES, FEWER = 768, (256, 128)  # dense vectors beside them have as many dimensions
+WARMING = 0.5  # seconds: a GPU that has been idle is slower at first
+SLICES, FEWER = 768, (256, 128)  # dense vectors have as many dimensions
 Figures = dict[str, Any]
 
 
@@ -35,7 +36,7 @@ class Bench:
         self.name = cuda_devices(device)[0].name
 
     def run(self, peers: bool) -> Iterator[Figures]:
-        """Figures of each setting, as they come."""
+        """Yield the figures of each setting when it is measured."""
         with Loaded(SyntheticCollection(self.docs, SLICES, zipf=True), 0, self.device) as loaded:
             yield from self._lexical(loaded)
         with Loaded(SyntheticCollection(self.docs, SLICES), SLICES, self.device) as loaded:
@@ -98,7 +99,7 @@ class Bench:
         alone = [loaded.search([query], settings)[0] for query in batches[0]]
         for one, other in zip(alone, loaded.search(batches[0], settings), strict=True):
             if not np.array_equal(one.positions, other.positions) or not np.array_equal(one.lexical, other.lexical):
-                raise DensliceError("a batch does not find what its queries find alone; nothing is timed")
+                raise DensliceError("a batch and its single queries have different results; nothing is timed")
         took = _times(lambda batch: loaded.search(batch, settings), batches, self.repeats)
         figures = _told(loaded, f"batch of {BATCH}, exact, {ACTIVE} weights", took)
         return figures | {"queries_a_second": round(BATCH / figures["p50_ms"] * 1000)}
@@ -117,19 +118,18 @@ class Bench:
         return _told(loaded, name, _times(search, few, max(2, self.repeats // 2)))
 
 
-def table(figures: Sequence[Figures]) -> list[str]:
-    """The figures as Markdown."""
-    head = ["gates", "slices", "dimensions", "", "p50 ms", "p95 ms", "queries/s"]
-    rows = [head, ["---"] * len(head)]
+def table(figures: Sequence[Figures]) -> str:
+    """Return the figures as Markdown."""
+    rows = []
     for one in figures:
         rate = one.get("queries_a_second") or round(1000 / one["p50_ms"])
         cells = [one["gates"], one["slices"], one["dimensions"] or "", one["name"]]
         rows.append([*map(str, cells), f"{one['p50_ms']:.3f}", f"{one['p95_ms']:.3f}", f"{rate:,}"])
-    return [f"| {' | '.join(row)} |" for row in rows]
+    return markdown(["gates", "slices", "dimensions", "search", "p50 ms", "p95 ms", "queries/s"], rows)
 
 
 def _times(work: Callable[[Any], Any], given: Sequence[Any], repeats: int) -> list[float]:
-    """Milliseconds of each call, in turns over all that is given, once the card has worked for a while."""
+    """Return the milliseconds of each call, in turns over all arguments, after the GPU has worked for a while."""
     begun = time.perf_counter()
     while time.perf_counter() - begun < WARMING:
         for one in given:

@@ -1,11 +1,7 @@
-"""The page of the slicing benchmark: its tables between marks, and its plot. Words around the marks stay.
-
-A table stands between `<!-- table:NAME -->` and `<!-- /table -->`.
-"""
+"""The tables and the plot of docs/slicing.md, made from every query's nDCG@10."""
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +11,8 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from denslice.reproduce.table_page import markdown
+
 Key = TypeVar("Key")
 Floats = npt.NDArray[np.float64]
 RESAMPLES = 1_000
@@ -23,7 +21,7 @@ COLOURS = {"learned": "#0b6e4f", "stride": "#d1495b", "random": "#8d99ae", "cont
 
 @dataclass(frozen=True)
 class Setting:
-    """One cell of the tables: how documents are sliced, whether queries are too, and what a slicing learns from."""
+    """One cell of the tables: how documents are sliced, whether queries are too, and from which share it is learned."""
 
     slicing: str
     slices: int
@@ -33,7 +31,7 @@ class Setting:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What one setting reached on one collection; `lost` is the share of document weights the slicing dropped."""
+    """What one setting reaches on one collection; `lost` is the share of document weights that the slicing dropped."""
 
     data: str
     setting: Setting
@@ -43,7 +41,7 @@ class Result:
 
 
 def tables(references: Mapping[str, float], undensified: Sequence[Result], results: Sequence[Result]) -> dict[str, str]:
-    """Every table by name, as Markdown; `references` are bm25s' nDCG@10 by collection."""
+    """Return every table by name, as Markdown; `references` are bm25s' nDCG@10 by collection."""
     whole = [one for one in results if one.setting.learned_from == 1]
     learned = [one for one in results if (one.setting.slicing, one.setting.query) == ("learned", "full")]
     return {
@@ -58,44 +56,39 @@ def tables(references: Mapping[str, float], undensified: Sequence[Result], resul
 
 
 def percent(some: Sequence[Result], undensified: Sequence[Result]) -> tuple[float, float]:
-    """Mean nDCG@10 over collections as a percentage of the undensified, and half its 95 % interval."""
+    """Return mean nDCG@10 over collections as a percentage of the undensified, and half its 95 % interval."""
     ours, whole = _resampled(some), _resampled(undensified)
     return 100 * _mean_ndcg(some) / _mean_ndcg(undensified), float(196 * (ours / whole).std())
 
 
 def difference(some: Sequence[Result], others: Sequence[Result], undensified: Sequence[Result]) -> tuple[float, float]:
-    """How far mean nDCG@10 lies above others', in percent of the undensified, and half its 95 % interval."""
+    """Return how far mean nDCG@10 lies above others', in percent of the undensified, and half its 95 % interval."""
     ours, theirs, whole = _resampled(some), _resampled(others), _resampled(undensified)
     points = 100 * (_mean_ndcg(some) - _mean_ndcg(others)) / _mean_ndcg(undensified)
     return points, float(196 * ((ours - theirs) / whole).std())
 
 
 def _resampled(some: Sequence[Result]) -> Floats:
-    """Mean nDCG@10 (RESAMPLES,) over queries drawn again within each collection: the same draws at each call."""
+    """Return mean nDCG@10 (RESAMPLES,) over queries drawn again within each collection, the same at each call."""
     rng = np.random.default_rng(0)
     draws = [rng.integers(0, len(one.ndcg), (RESAMPLES, len(one.ndcg))) for one in some]
     return np.mean([one.ndcg[draw].mean(axis=1) for one, draw in zip(some, draws, strict=True)], axis=0)
 
 
-def refresh(page: Path, made: Mapping[str, str]) -> None:
-    """Puts the tables between the page's marks; a page that is not there yet is made of marks alone."""
-    marks = "\n\n".join(f"<!-- table:{name} -->\n<!-- /table -->" for name in made)
-    text = page.read_text(encoding="utf-8") if page.exists() else f"{marks}\n"
-    for name, table in made.items():
-        mark = re.compile(rf"(<!-- table:{name} -->\n).*?(<!-- /table -->)", re.DOTALL)
-        text = mark.sub(lambda found, table=table: f"{found[1]}{table}\n{found[2]}", text)
-    page.write_text(text, encoding="utf-8")
-
-
 def draw(path: Path, undensified: Sequence[Result], results: Sequence[Result]) -> None:
-    """Plots percent of undensified nDCG@10 against slices, if matplotlib is there."""
+    """Plot percent of undensified nDCG@10 against slices, if matplotlib is installed."""
     try:
         import matplotlib as mpl
         from matplotlib import pyplot as plt
     except ImportError:
         print(f"matplotlib is not installed; {path} is left as it was", file=sys.stderr)
         return
-    mpl.rcParams |= {"svg.hashsalt": "denslice", "font.size": 10, "font.family": "sans-serif"}
+    mpl.rcParams |= {
+        "svg.hashsalt": "denslice",
+        "svg.fonttype": "none",
+        "font.size": 10,
+        "font.sans-serif": ["DejaVu Sans"],
+    }
     figure, axes = plt.subplots(figsize=(8.5, 4))
     axes.axhline(100, color="#444444", linewidth=0.8)
     for (slicing, query), some in _by(results, lambda one: (one.setting.slicing, one.setting.query)).items():
@@ -123,20 +116,20 @@ def _parity(references: Mapping[str, float], undensified: Sequence[Result]) -> s
     theirs = float(np.mean(list(references.values())))
     ours = _mean_ndcg(undensified)
     rows.append(["mean", "", f"{theirs:.4f}", f"{ours:.4f}", f"{ours - theirs:+.4f}"])
-    return _markdown(["", "queries", "bm25s", "denslice, no collisions", "difference"], rows)
+    return markdown(["", "queries", "bm25s", "denslice, no collisions", "difference"], rows)
 
 
 def _grid(results: Sequence[Result], cell: Callable[[Sequence[Result]], str]) -> str:
-    """Kinds of slicing and query down, numbers of slices across; a cell sees that setting's result on each set."""
+    """Lay out kinds of slicing and query as rows, numbers of slices as columns; a cell gets the results of each set."""
     rows = [
         [slicing, query, *map(cell, _by_slices(some).values())]
         for (slicing, query), some in _by(results, lambda one: (one.setting.slicing, one.setting.query)).items()
     ]
-    return _markdown(["slicing", "query", *_heads(results)], rows)
+    return markdown(["slicing", "query", *_heads(results)], rows)
 
 
 def _pairs(results: Sequence[Result], undensified: Sequence[Result]) -> str:
-    """Differences that conclusions rest on, each setting compared with its rival on the same queries."""
+    """Lay out the differences that conclusions rest on, each setting against its rival on the same queries."""
     found = _by(results, lambda one: (one.setting.slicing, one.setting.query))
     pairs = [((kind, "full"), ("stride", "full")) for kind in ("random", "learned")]
     pairs += [((kind, "full"), (kind, "sliced")) for kind in dict.fromkeys(kind for kind, _ in found)]
@@ -145,7 +138,7 @@ def _pairs(results: Sequence[Result], undensified: Sequence[Result]) -> str:
         sides = zip(_by_slices(found[ours]).values(), _by_slices(found[theirs]).values(), strict=True)
         cells = ["{:+.1f} ± {:.1f}".format(*difference(one, other, undensified)) for one, other in sides]
         rows.append([f"{' '.join(ours)} − {' '.join(theirs)}", *cells])
-    return _markdown(["", *_heads(results)], rows)
+    return markdown(["", *_heads(results)], rows)
 
 
 def _sets(results: Sequence[Result], undensified: Sequence[Result]) -> str:
@@ -156,22 +149,22 @@ def _sets(results: Sequence[Result], undensified: Sequence[Result]) -> str:
             rows.append([reference.data, slicing, *(f"{one.ndcg.mean():.3f}" for one in some)])
         rows.append([reference.data, "undensified", *[f"{reference.ndcg.mean():.3f}"] * (len(rows[-1]) - 2)])
     columns = _by(results, lambda one: (one.setting.slices, one.setting.query))
-    return _markdown(["", "slicing", *(f"{slices} {query}" for slices, query in columns)], rows)
+    return markdown(["", "slicing", *(f"{slices} {query}" for slices, query in columns)], rows)
 
 
 def _lost_table(results: Sequence[Result]) -> str:
     by_slicing = _by(results, lambda one: one.setting.slicing)
     rows = [[slicing, *map(_lost, _by_slices(some).values())] for slicing, some in by_slicing.items()]
-    return _markdown(["slicing", *_heads(results)], rows)
+    return markdown(["slicing", *_heads(results)], rows)
 
 
 def _parts(results: Sequence[Result], undensified: Sequence[Result]) -> str:
-    """By the part of the documents a slicing was learned from: nDCG@10 in percent, and weights lost."""
+    """Lay out nDCG@10 in percent and the weights lost, by the share of documents a slicing was learned from."""
     rows = []
     for part, some in _by(results, lambda one: one.setting.learned_from).items():
         cells = [f"{percent(these, undensified)[0]:.1f} ({_lost(these)} lost)" for these in _by_slices(some).values()]
         rows.append([f"{part:.0%}", *cells])
-    return _markdown(["learned from", *_heads(results)], rows)
+    return markdown(["learned from", *_heads(results)], rows)
 
 
 def _lost(some: Sequence[Result]) -> str:
@@ -199,8 +192,3 @@ def _by_slices(results: Sequence[Result]) -> dict[int, list[Result]]:
 
 def _heads(results: Sequence[Result]) -> list[str]:
     return [f"M = {slices}" for slices in _by_slices(results)]
-
-
-def _markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,9 +1,9 @@
-"""A cluster on Ray with three nodes on this machine: whether it equals one index, what it outlives, what Ray costs.
+"""Compares a Ray cluster of three nodes on this machine with one index: results, failures and what Ray costs.
 
---texts FOLDER takes a BEIR folder (an index and a cluster are made with --encoder); --vectors FOLDER takes the folder
-that tools/splade_like.py writes. Each: builds both; kills the driver of a second build halfway and resumes it; checks
-every query's ranking against one index; kills a node during 500 queries; then times single queries and batches, both
-contenders in turn. Appends a line to benchmarks/results/cluster.jsonl.
+--texts FOLDER takes a BEIR folder, --vectors FOLDER a folder with docs.npz and queries.npz. The script builds an index
+and a cluster, kills the driver of a second build halfway and resumes it, compares every query's ranking with the
+index's, kills a node during 500 queries, and then times single queries and batches, both contenders in turn. Appends a
+line to results/cluster.jsonl.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from denslice import Index, Query, Ranking, open_cluster
 from denslice.cluster.cluster import Cluster
 from denslice.cluster.cluster_build import build_cluster
 from denslice.corpus.documents import read_docs, read_queries
+from denslice.reproduce.table_page import markdown
 from three_nodes import Nodes, Unseen, three_nodes
 
 PACKAGES = ("numpy", "scipy", "numba", "ray", "pyarrow", "pandas")
@@ -40,7 +41,7 @@ Collection = tuple[list[str], list[Query]]
 
 
 def main() -> None:
-    """Builds, verifies, kills, times, prints and appends the JSON line."""
+    """Build, check, kill, time, print and append the line."""
     asked = _arguments()
     with tempfile.TemporaryDirectory() as work, three_nodes() as nodes:
         figures = measure(asked, Path(work), nodes)
@@ -49,7 +50,7 @@ def main() -> None:
 
 
 def measure(asked: argparse.Namespace, work: Path, nodes: Nodes) -> dict[str, Any]:
-    """All figures of one collection."""
+    """Return all figures of one collection."""
     inputs, chosen = _texts(asked) if asked.texts else _vectors(asked, work)
     queries = _queries(asked)
     whole, built = _whole(asked, inputs, chosen, work / "whole")
@@ -85,18 +86,18 @@ def _whole(asked: argparse.Namespace, inputs: list[str], chosen: dict[str, Any],
 
 
 def resumed(asked: argparse.Namespace, inputs: list[str], chosen: dict[str, Any], to: Path, nodes: Nodes) -> Any:
-    """A build whose driver is killed when half its parts are encoded, and again when half its shards are written."""
+    """Resume a build that was killed when half its parts were encoded, and again when half its shards were written."""
     parts = _killed_when(asked, inputs, chosen, to, nodes, lambda: _half_done(to / "building" / "parts", to))
     shards = _killed_when(asked, inputs, chosen, to, nodes, lambda: len(_names(to / "shards")) >= asked.shards // 2)
     before = {name: (to / "shards" / name).stat().st_ino for name in _names(to / "shards")}
     if (to / "cluster.json").exists() or not before:
-        raise SystemExit("the build was to be killed while shards were written")
+        raise SystemExit("the build was not killed while it wrote shards")
     began = time.perf_counter()
     documents = build_cluster(inputs, to, chosen, asked.shards, Unseen())
     took = time.perf_counter() - began
     after = {name: (to / "shards" / name).stat().st_ino for name in before}
     if after != before:
-        raise SystemExit("a finished shard was done over")
+        raise SystemExit("a finished shard was written again")
     told = {"killed_after_s": [round(parts, 2), round(shards, 2)], "rest_s": round(took, 2)}
     return told | {"documents": documents, "shards_kept": len(before)}
 
@@ -118,7 +119,7 @@ def _killed_when(
     nodes: Nodes,
     reached: Callable[[], bool],
 ) -> float:
-    """How long a build ran until it was so far, and was killed."""
+    """Kill a build when it has got as far as `reached` says, and return how many seconds it ran."""
     code = (
         "from pathlib import Path; from three_nodes import Unseen\n"
         "from denslice.cluster import ray_engine; from denslice.cluster.cluster_build import build_cluster\n"
@@ -139,7 +140,7 @@ def _killed_when(
 
 
 def equal(cluster: Cluster, whole: Index, queries: Sequence[Query]) -> dict[str, Any]:
-    """Compares every query's ranking; stops the benchmark where ids differ, or scores by more than CLOSE."""
+    """Compare every query's ranking; stop the benchmark if ids differ, or scores by more than CLOSE."""
     largest = 0.0
     for k in KS:
         for one, other in zip(cluster.rank(queries, k), whole.rank(queries, k), strict=True):
@@ -157,7 +158,7 @@ def _difference(one: Ranking, other: Ranking) -> float:
 
 
 def killed(cluster: Cluster, whole: Index, queries: Sequence[Query], nodes: Nodes) -> dict[str, Any]:
-    """A stream of single queries, a node killed after the first hundred: each must be answered, and right."""
+    """Send a stream of single queries and kill a node after the first hundred; every answer must be right."""
     stream = [queries[at % len(queries)] for at in range(STREAM)]
     expected = {query.id: next(whole.rank([query], 10)) for query in queries[:STREAM]}
     took = []
@@ -176,7 +177,7 @@ def killed(cluster: Cluster, whole: Index, queries: Sequence[Query], nodes: Node
 
 
 def cost(cluster: Cluster, whole: Index, queries: Sequence[Query], timed: int) -> dict[str, Any]:
-    """Milliseconds of single queries and of batches, cluster and index in turn, k = 10."""
+    """Return milliseconds of single queries and of batches, cluster and index in turn, k = 10."""
     some = list(islice(queries, timed))
     single: dict[str, list[float]] = {"cluster": [], "one_index": []}
     batched: dict[str, list[float]] = {"cluster": [], "one_index": []}
@@ -206,31 +207,35 @@ def _p(times: Sequence[float], percent: float) -> float:
 
 
 def table(lines: Sequence[dict[str, Any]]) -> str:
-    """The figures for people to read, as Markdown: a column for each collection."""
-    rows: list[list[str]] = [["", *(f"{one['collection']}, {one['documents']:,} documents" for one in lines)]]
-    rows.append(
-        ["queries that equal one index at k = 10, 100 and 1000", *(f"{o['equal']['queries']:,}" for o in lines)]
-    )
-    rows.append(["largest difference of a score", *(f"{o['equal']['largest_difference']:.1g}" for o in lines)])
-    rows.append(
-        ["a node killed during 500 queries: answered and right", *(str(o["killed_node"]["right"]) for o in lines)]
-    )
-    rows.append(["the slowest of them, ms", *(f"{o['killed_node']['slowest_ms']:,.0f}" for o in lines)])
-    for name, told in (("one_index", "one index"), ("cluster", "cluster")):
-        cells = [o["cost"]["single_ms"][name] for o in lines]
-        rows.append([f"a single query, {told}, ms: p50 (p95)", *(f"{c['p50']:.2f} ({c['p95']:.2f})" for c in cells)])
-    rows.append(["what Ray adds to a single query, ms", *(f"{o['cost']['ray_adds_ms']:.2f}" for o in lines)])
-    for name, told in (("one_index", "one index"), ("cluster", "cluster")):
-        batches = [next(value for key, value in o["cost"].items() if key.startswith("batches")) for o in lines]
-        rows.append([f"in batches, {told}, ms a query", *(f"{batch[name]:.2f}" for batch in batches)])
-    rows.append(["building one index, s", *(f"{o['build']['one_index_s']:.1f}" for o in lines)])
-    rows.append(["building the cluster, s", *(f"{o['build']['cluster_s']:.1f}" for o in lines)])
-    rows.append(["shards kept of a build killed twice", *(str(o["resumed"]["shards_kept"]) for o in lines)])
-    head, *rest = [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join([head, f"|{' --- |' * len(rows[0])}", *rest])
+    """Return the figures as Markdown, with a column for each collection."""
+    head = ["", *(f"{one['collection']}, {one['documents']:,} documents" for one in lines)]
+    rows: dict[str, Callable[[Any], str]] = {
+        "queries with the same ranking as one index, k = 10, 100 and 1000": lambda o: f"{o['equal']['queries']:,}",
+        "largest difference of a score": lambda o: f"{o['equal']['largest_difference']:.1g}",
+        "right answers to 500 queries while a node is killed": lambda o: f"{o['killed_node']['right']}",
+        "the slowest of them, ms": lambda o: f"{o['killed_node']['slowest_ms']:,.0f}",
+        "a single query, one index, ms: p50 (p95)": lambda o: _single(o, "one_index"),
+        "a single query, cluster, ms: p50 (p95)": lambda o: _single(o, "cluster"),
+        "Ray's share of a single query, ms": lambda o: f"{o['cost']['ray_adds_ms']:.2f}",
+        "batches, one index, ms a query": lambda o: _batched(o, "one_index"),
+        "batches, cluster, ms a query": lambda o: _batched(o, "cluster"),
+        "building one index, s": lambda o: f"{o['build']['one_index_s']:.1f}",
+        "building the cluster, s": lambda o: f"{o['build']['cluster_s']:.1f}",
+        "finished shards that a build killed twice kept": lambda o: f"{o['resumed']['shards_kept']}",
+    }
+    return markdown(head, [[name, *map(cell, lines)] for name, cell in rows.items()])
 
 
-# --- what is read
+def _single(one: dict[str, Any], name: str) -> str:
+    times = one["cost"]["single_ms"][name]
+    return f"{times['p50']:.2f} ({times['p95']:.2f})"
+
+
+def _batched(one: dict[str, Any], name: str) -> str:
+    return f"{next(times[name] for key, times in one['cost'].items() if key.startswith('batches')):.2f}"
+
+
+# --- reading
 
 
 def _texts(asked: argparse.Namespace) -> tuple[list[str], dict[str, Any]]:
@@ -238,7 +243,7 @@ def _texts(asked: argparse.Namespace) -> tuple[list[str], dict[str, Any]]:
 
 
 def _vectors(asked: argparse.Namespace, work: Path) -> tuple[list[str], dict[str, Any]]:
-    """The vectors under a name of their own, with ids beside them."""
+    """Link the vectors into the work folder and write ids beside them."""
     path = work / "docs.npz"
     path.symlink_to(Path(asked.vectors).absolute() / "docs.npz")
     with np.load(path) as arrays:
@@ -266,8 +271,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--encoder", default="bm25", help="for --texts")
     parser.add_argument("--slices", type=int, default=768)
     parser.add_argument("--shards", type=int, default=4)
-    parser.add_argument("--queries", type=int, default=300, help="how many are compared")
-    parser.add_argument("--timed", type=int, default=200, help="how many are timed")
+    parser.add_argument("--queries", type=int, default=300, help="how many queries are compared")
+    parser.add_argument("--timed", type=int, default=200, help="how many queries are timed")
     return parser.parse_args()
 
 
