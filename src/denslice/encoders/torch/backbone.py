@@ -28,7 +28,9 @@ def load_tokenizer(path_or_hub_id: str | Path) -> Any:
     check_tokenizer_files(body)
     try:
         with quiet():
-            tokenizer = transformers.AutoTokenizer.from_pretrained(body, local_files_only=True, padding_side="right")
+            tokenizer = transformers.AutoTokenizer.from_pretrained(
+                body, local_files_only=True, trust_remote_code=False, padding_side="right"
+            )
     except UNLOADABLE as error:
         raise InputError(f"cannot load the tokenizer in {body}: {error}") from error
     if lowers_case(body):
