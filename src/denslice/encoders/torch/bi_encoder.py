@@ -21,7 +21,7 @@ try:
     from safetensors.torch import save_file
     from torch import Tensor, nn
 except ModuleNotFoundError as error:
-    raise MissingExtraError("transformer models", "torch") from error
+    raise MissingExtraError("a transformer model", "torch") from error
 
 from denslice.encoders.torch import model_folder
 from denslice.encoders.torch.backbone import check_fit, load_backbone, load_tokenizer, mlm_parts, positions, quiet

@@ -30,7 +30,7 @@ def hub_snapshot(name: str, revision: str | None = None) -> Path:
         from huggingface_hub import is_offline_mode
         from huggingface_hub.errors import HFValidationError
     except ModuleNotFoundError as error:
-        raise MissingExtraError("transformer models", "torch") from error
+        raise MissingExtraError("a transformer model", "torch") from error
 
     wanted = f"{name} at revision {revision}" if revision else name
     try:
