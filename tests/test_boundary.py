@@ -335,7 +335,7 @@ def test_one_bad_document_among_many_is_named_by_position_and_id(words: Index) -
         (Doc("x", meta={"n": float("nan")}), r"^document 1 \(id 'x'\): field 'n' is nan, which JSON cannot hold"),
         ({"id": "x", "n": np.float32("inf")}, r"^document 1 \(id 'x'\): field 'n' is inf"),
         ({"id": "x", "a": {"b": [1, {2}]}}, r"^document 1 \(id 'x'\): field 'a'.b\[1\] is set, which JSON cannot hold"),
-        ({"id": "x", "a": {1: 2}}, r"^document 1 \(id 'x'\): field 'a' has a field 1, and names of fields"),
+        ({"id": "x", "a": {1: 2}}, r"^document 1 \(id 'x'\): field 'a' has a field 1, and the names of fields"),
         ({"id": "x", "when": np.datetime64("NaT")}, r"^document 1 \(id 'x'\): field 'when' is datetime64"),
         ({"id": "x", "took": timedelta(1)}, r"^document 1 \(id 'x'\): field 'took' is timedelta"),
         ({"id": "x", "took": np.timedelta64(1, "s")}, r"^document 1 \(id 'x'\): field 'took' is timedelta64"),

@@ -191,7 +191,7 @@ def test_without_ray_the_error_says_what_to_install(tmp_path: Path) -> None:
     Layout(tmp_path, 1).write()
     code = f"import sys; sys.modules['ray'] = None\nimport denslice\ndenslice.open_cluster({str(tmp_path)!r}, 'local')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "MissingExtraError: a cluster needs an optional part: pip install 'denslice[ray]'" in done.stderr
+    assert "MissingExtraError: a cluster needs optional packages: pip install 'denslice[ray]'" in done.stderr
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "no.such.host.invalid:6379"])

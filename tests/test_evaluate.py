@@ -250,7 +250,7 @@ def test_judgements_alone_are_not_enough(qrels: Path) -> None:
 
 def test_without_ir_measures_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ir_measures", None)
-    with pytest.raises(MissingExtraError, match=r"evaluation needs an optional part: pip install 'denslice\[eval\]'"):
+    with pytest.raises(MissingExtraError, match=r"evaluation needs optional packages: pip install 'denslice\[eval\]'"):
         evaluate({}, {})
 
 

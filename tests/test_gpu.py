@@ -403,7 +403,7 @@ def test_a_commit_the_gpu_has_no_room_for_stands_and_the_one_before_is_searched(
     index.add_vectors([f"new{n}" for n in range(400)], exact(2, (400, VOCAB)))
     for room in (100, 10_000, 50_000):
         free, device.free = device.free, room
-        with pytest.raises(NotShownError, match=r"commit 2 stands, but .* Searches go on with commit 1") as told:
+        with pytest.raises(NotShownError, match=r"commit 2 was made, but .* Searches still use commit 1") as told:
             card.refresh()
         assert (told.value.generation, told.value.shown) == (2, 1)
         assert device.free == room  # while the error is at hand
@@ -417,7 +417,7 @@ def test_who_adds_what_the_gpu_has_no_room_for_is_told_that_it_stands(tmp_path: 
     index, device = made(tmp_path, exact(1, (200, VOCAB))), NumpyDevice()
     card, query = on_card(index, device), np.ones((1, VOCAB))
     free, device.free = device.free, 10_000
-    with pytest.raises(NotShownError, match=r"commit 2 stands, but cannot be shown \(.*free"):
+    with pytest.raises(NotShownError, match=r"commit 2 was made, but cannot be opened \(.*free"):
         card.add_vectors([f"new{n}" for n in range(400)], exact(2, (400, VOCAB)))
     assert (len(card), len(Index.open(index.path))) == (200, 600)
     device.free = free
@@ -586,7 +586,7 @@ def test_without_cupy_the_command_line_says_so_in_one_line(
     monkeypatch.setitem(sys.modules, "cupy", None)
     found = CliRunner().invoke(app, [str(index.path) if one == "INDEX" else one for one in arguments])
     assert found.exit_code == 2
-    assert found.stderr == "error: search on a GPU needs an optional part: pip install 'denslice[gpu]'\n"
+    assert found.stderr == "error: search on a GPU needs optional packages: pip install 'denslice[gpu]'\n"
 
 
 def test_the_benchmark_s_documents_can_be_told_again() -> None:

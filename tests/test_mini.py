@@ -309,7 +309,7 @@ def test_what_cannot_be_exported_is_told(trained: Path, tmp_path: Path) -> None:
         export_onnx(make_folder(tmp_path / "plain"), tmp_path / "out")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter.txt").write_text("dear")
-    with pytest.raises(InputError, match="other things in it"):
+    with pytest.raises(InputError, match="the folder is not empty"):
         export_onnx(trained / "model", tmp_path / "full")
     with pytest.raises(InputError, match="no text to measure"):
         export_onnx(trained / "model", tmp_path / "out", [])

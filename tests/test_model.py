@@ -392,8 +392,9 @@ def test_a_hub_name_offline_is_read_from_the_cache(folder: Path, tmp_path: Path)
 
 def test_without_torch_the_extra_is_named() -> None:
     code = "import sys; sys.modules['torch'] = None\nimport denslice.encoders.torch.transformer_encoder"
-    assert "MissingExtraError: transformer models needs an optional part: pip install 'denslice[torch]'" in run_python(
-        code
+    assert (
+        "MissingExtraError: a transformer model needs optional packages: pip install 'denslice[torch]'"
+        in run_python(code)
     )
 
 

@@ -1,4 +1,4 @@
-"""Collections by name, `ir_datasets:NAME`, when that package is installed: it knows where and how to read them."""
+"""Collections of the ir_datasets package, which are named `ir_datasets:NAME` (extra `datasets`)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ DATASET_PREFIX = "ir_datasets:"
 
 
 def is_dataset(name: object) -> bool:
-    """Whether a name is one for ir_datasets."""
+    """Return whether a name has the prefix of ir_datasets."""
     return str(name).startswith(DATASET_PREFIX)
 
 
 def load_dataset(name: str, part: str) -> Any:
-    """The dataset of ir_datasets, which must have the part: docs, queries or qrels."""
+    """Return the dataset of ir_datasets; raise InputError if it lacks the part: docs, queries or qrels."""
     try:
         import ir_datasets
     except ImportError:

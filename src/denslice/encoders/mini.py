@@ -1,6 +1,6 @@
-"""Mini: BM25's words weighed by what they mean where they stand, and a dense vector, by onnxruntime alone.
+"""Mini: BM25 weights times a contextual importance of each word, and a dense vector, from one small ONNX model.
 
-The model in the package is the default encoder. A folder that `denslice export` wrote can take its place.
+The model in the package is the default encoder. A folder that `denslice export` wrote can replace it.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ if TYPE_CHECKING:
 EMBEDDED = "mini"
 ONNX_FILE, TOKENIZER_FILE = "model.onnx", "tokenizer.json"
 MODEL_FILES = (ONNX_FILE, TOKENIZER_FILE, CONFIG_FILE)
-CHARACTERS_PER_PIECE = 16  # looked at for each piece of the longest input: what follows is words for BM25 alone
+CHARACTERS_PER_PIECE = 16  # times the longest input: text behind it is weighted by BM25 only
 
 
 class ModelOutput(NamedTuple):
-    """What the model makes of one text."""
+    """The model's output for one text."""
 
-    spans: list[tuple[str, int, int]]  # its words, where the model saw them
-    offsets: list[tuple[int, int]]  # of its pieces
-    importance: Floats  # (L, 2) of its pieces
+    spans: list[tuple[str, int, int]]  # the words that it read, with start and end
+    offsets: list[tuple[int, int]]  # of its word pieces
+    importance: Floats  # (L, 2) of its word pieces, as part of a document and of a query
     dense: Floats  # (H,)
 
 
 class Mini:
     """Encodes texts with a model folder, over a vocabulary of stemmed words that grows with the documents.
 
-    A document's weight of a word is BM25's times the word's importance there, a query's its count times its importance;
-    idf is left to whoever searches. A phrase's importance is that of its words; what stands behind the model's last
-    piece keeps BM25's weight.
+    The weight of a word is its BM25 weight times its importance in a document, and its count times its importance in a
+    query; search multiplies by idf. The importance of a word or phrase is the mean over the pieces it spans. Words
+    behind the model's last piece keep their BM25 weight.
     """
 
     reads = "text"
@@ -62,19 +62,19 @@ class Mini:
         self.lam = model.config.lam
 
     def encode_docs(self, texts: Sequence[str]) -> Encoded:
-        """BM25's weights times each word's importance, and dense vectors."""
+        """Return BM25 weights times each word's importance, and dense vectors."""
         return self._weighed(self._bm25.encode_docs(texts), texts, DOC_SIDE, self._bm25.doc_tokens)
 
     def encode_queries(self, texts: Sequence[str]) -> Encoded:
-        """How often each known word occurs times its importance, and dense vectors."""
+        """Return the count of each known word times its importance, and dense vectors."""
         return self._weighed(self._bm25.encode_queries(texts), texts, QUERY_SIDE, self._bm25.query_tokens)
 
     def token(self, id: int) -> str:
-        """The word (stem) that has this token id."""
+        """Return the word (stem) that has this token id."""
         return self._bm25.token(id)
 
     def phrases(self, text: str) -> Phrases:
-        """The phrases of a text, as BM25 has them."""
+        """Return the phrases of a text, which are those of BM25."""
         return self._bm25.phrases(text)
 
     def _weighed(
@@ -92,7 +92,7 @@ class Mini:
 
 
 class OnnxModel:
-    """A model folder's graph and tokenizer. Texts are read one by one, as many at a time as there are cores."""
+    """A model folder's graph and tokenizer. Each text is encoded by itself, one on each core at a time."""
 
     def __init__(self, folder: Path) -> None:
         import onnxruntime
@@ -101,7 +101,7 @@ class OnnxModel:
         self.config = _config(folder)
         self.lengths = (self.config.max_length, self.config.query_length)
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1  # texts side by side use all cores better
+        options.intra_op_num_threads = options.inter_op_num_threads = 1  # a text on each core is faster
         self._cores = cores()
         path = str(folder / ONNX_FILE)
         self._session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
@@ -111,7 +111,7 @@ class OnnxModel:
             tokenizer.enable_truncation(length)
 
     def read(self, texts: Sequence[str], length: int, spans: Callable[[str], Any]) -> Iterator[ModelOutput]:
-        """What the model makes of each text's beginning, in order."""
+        """Yield the model's output for the beginning of each text, in order."""
         if len(texts) == 1:
             yield self._read(texts[0], length, spans)
             return
@@ -125,17 +125,17 @@ class OnnxModel:
         dense, importance = self._session.run(("dense", "importance"), {"ids": ids})
         words = spans(beginning)
         if len(text) > CHARACTERS_PER_PIECE * length and words and words[-1][2] == len(beginning):
-            words.pop()  # cut in the middle, perhaps
+            words.pop()  # it may be cut in two
         return ModelOutput(words, pieces.offsets, importance[0], dense[0] * self._has_token(beginning, pieces))
 
     def _has_token(self, text: str, pieces: Encoding) -> bool:
-        """Whether the model knows a piece of the text that is more than punctuation; a text without has no vector."""
+        """Return whether the model knows a piece that is not punctuation; the vector of other texts is 0."""
         read = zip(pieces.ids, pieces.special_tokens_mask, pieces.offsets, strict=True)
         return any(id != self._unknown and not mark and has_words(text[slice(*at)]) for id, mark, at in read)
 
 
 def mini_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """What an index remembers: BM25's settings, the model's folder unless it is the package's, and a fingerprint."""
+    """Return the options that an index keeps: BM25's settings, the model's folder if exported, and a fingerprint."""
     folder = _folder(name)
     fingerprint = _fingerprint(folder)
     config = _config(folder)
@@ -146,20 +146,20 @@ def mini_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def load_mini(options: Mapping[str, Any], words: WordIds) -> Mini:
-    """The encoder an index was made with; InputError if another model has taken its place."""
+    """Return the encoder of an index; raise InputError if its model has changed."""
     settings = dict(options)
     name = settings.pop("model", EMBEDDED)
     folder = _folder(name)
     if settings.pop("fingerprint") != _fingerprint(folder):
         if name == EMBEDDED:
-            told = "this index was made with other weights of the embedded model"
-            raise InputError(f"{told}; run `denslice upgrade` on it, which encodes its texts again")
+            problem = "this index was made with other weights of the embedded model"
+            raise InputError(f"{problem}; run `denslice upgrade` on it, which encodes its texts again")
         raise InputError(f"{folder}: is not the model this index was made with; put it back or make a new index")
     return Mini(_loaded(folder), Bm25Config.from_json(settings), words)
 
 
 def is_exported(name: str) -> bool:
-    """Whether a folder of this name holds an exported model."""
+    """Return whether this is a folder with an exported model."""
     return (Path(name) / ONNX_FILE).is_file()
 
 
@@ -176,7 +176,7 @@ def _config(folder: Path) -> ModelConfig:
 
 @cache
 def _loaded(folder: Path) -> OnnxModel:
-    """The model; InputError where its files are not what they should be."""
+    """Return the model; raise InputError if its files cannot be loaded."""
     try:
         return OnnxModel(folder)
     except InputError:

@@ -43,7 +43,7 @@ def writing(folder: Path, wait: float = WAIT_SECONDS) -> Iterator[None]:
 
 @contextmanager
 def alive(path: Path) -> Iterator[bool]:
-    """Hold a lock that shows other processes that this one is alive, and yield False if another holds it."""
+    """Hold a lock that shows that this process is alive and yield True; yield False if another process holds it."""
     lock = _lock(path)
     try:
         lock.acquire(timeout=0)
