@@ -136,7 +136,7 @@ class IndexOptions(_Checked):
     slices: int = option(768, "Number of slices that a document keeps.", partial(whole_number, least=1))
     slicing: str = option(
         "learned",
-        "How tokens are assigned to slices: learned, stride, contiguous or random.",
+        f"How tokens are assigned to slices: {', '.join(KINDS)}.",
         partial(_one_of, KINDS),
     )
     query: str = option(

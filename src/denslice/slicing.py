@@ -5,7 +5,7 @@ A gate is a token's rank among the tokens of its slice, so the slice of each tok
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
 SliceNumbers = npt.NDArray[np.int32]
-KINDS = ("stride", "contiguous", "random", "learned")
 SKIPPED = -1
 BYTE_GATES = 256  # tokens of a slice whose gates fit one byte
 
@@ -82,16 +81,9 @@ class Slicing:
     @classmethod
     def made(cls, kind: str, sample: sp.csr_array, slices: int, skip: int = 0, seed: int = 0) -> Slicing:
         """Return a slicing of the named kind for the sample's vocabulary."""
-        vocab = sample.shape[1]
-        if kind == "learned":
-            return cls.learned(sample, slices, skip)
-        if kind == "random":
-            return cls.random(vocab, slices, skip, seed)
-        if kind == "contiguous":
-            return cls.contiguous(vocab, slices, skip)
-        if kind == "stride":
-            return cls.stride(vocab, slices, skip)
-        raise InputError(f"unknown slicing {kind!r}; known: {', '.join(KINDS)}")
+        if kind not in SLICINGS:
+            raise InputError(f"unknown slicing {kind!r}; known: {', '.join(KINDS)}")
+        return SLICINGS[kind](sample, slices, skip, seed)
 
     @property
     def vocab(self) -> int:
@@ -176,6 +168,16 @@ class Slicing:
 
     def __hash__(self) -> int:
         return hash((self.kind, self.slices, self.skip, self.vocab))
+
+
+# A new slicing is a method and a line here: of a sample of documents, the number of slices, skip and a seed.
+SLICINGS: dict[str, Callable[[sp.csr_array, int, int, int], Slicing]] = {
+    "stride": lambda sample, slices, skip, _: Slicing.stride(sample.shape[1], slices, skip),
+    "contiguous": lambda sample, slices, skip, _: Slicing.contiguous(sample.shape[1], slices, skip),
+    "random": lambda sample, slices, skip, seed: Slicing.random(sample.shape[1], slices, skip, seed),
+    "learned": lambda sample, slices, skip, _: Slicing.learned(sample, slices, skip),
+}
+KINDS = tuple(SLICINGS)
 
 
 def _check(vocab: int, slices: int, skip: int) -> None:

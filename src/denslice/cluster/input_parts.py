@@ -14,7 +14,7 @@ import numpy as np
 
 from denslice.corpus.datasets import is_dataset
 from denslice.corpus.documents import (
-    JSON_ENDINGS,
+    LINE_FORMATS,
     distinct_docs,
     file_docs,
     folder_files,
@@ -33,7 +33,6 @@ VECTORS_SUFFIX = ".npz"
 MIN_PART_BYTES, MAX_PART_BYTES = 1 << 20, 64 << 20
 MAX_PART_FILES = 1_000
 PARTS_PER_SHARD = 16  # if the parts are then large enough
-LINE_SUFFIXES = (*JSON_ENDINGS, ".tsv")
 
 
 @dataclass(frozen=True)
@@ -107,7 +106,7 @@ def _found(name: str) -> list[tuple[list[str], str | None]]:
     if not is_folder(path):
         return [([str(path)], None)]
     files = [str(file) for file in folder_files(path)]
-    tables = [file for file in files if ending(Path(file)) in LINE_SUFFIXES]
+    tables = [file for file in files if ending(Path(file)) in LINE_FORMATS]
     return [([file], str(path)) for file in tables] if tables else [(files, str(path))]
 
 
@@ -121,7 +120,7 @@ def _parts(files: list[str], root: str | None, size: int) -> Iterator[InputPart]
         yield from (InputPart((str(path),), None, start, min(start + step, rows)) for start in range(0, rows, step))
     elif len(files) > 1:
         yield from (InputPart(tuple(some), root) for some in _grouped(files, size))
-    elif is_gzip(path) or ending(path) not in LINE_SUFFIXES or _bytes(files[0]) <= size:
+    elif is_gzip(path) or ending(path) not in LINE_FORMATS or _bytes(files[0]) <= size:
         yield InputPart((str(path),), root)
     else:
         yield from (InputPart((str(path),), root, start, end) for start, end in pairwise(_line_starts(path, size)))

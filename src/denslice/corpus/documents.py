@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -23,8 +24,6 @@ from denslice.vectors import lexical_csr
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-JSON_ENDINGS = (".jsonl", ".json")
-TEXT_ENDINGS = (".txt", ".md")
 STDIN = "-"
 
 Unparsed = TypeVar("Unparsed")
@@ -98,13 +97,11 @@ def folder_files(folder: Path) -> list[Path]:
 
 def file_docs(path: Path, root: Path | None = None, start: int = 0, end: int | None = None) -> Iterator[Placed[Doc]]:
     """Yield the documents of a file, between two offsets at which lines begin; `root` is the folder it was found in."""
-    kind = ending(path)
-    if kind in JSON_ENDINGS or kind == ".tsv":
-        parse = _tsv_doc if kind == ".tsv" else _json_doc
+    if parse := LINE_FORMATS.get(ending(path)):
         return _records(path, read_lines(path, start, end), parse, "documents", end is None and not start)
-    if kind in TEXT_ENDINGS:
-        return _single_text(path, root)
-    raise _unknown_ending(path, (*JSON_ENDINGS, ".tsv", *TEXT_ENDINGS))
+    if read := TEXT_FORMATS.get(ending(path)):
+        return _single_doc(path, root, read)
+    raise _unknown_ending(path, (*LINE_FORMATS, *TEXT_FORMATS))
 
 
 def _query_source(name: str | Path) -> Iterator[Placed[Query]]:
@@ -119,12 +116,9 @@ def _query_source(name: str | Path) -> Iterator[Placed[Query]]:
 
 
 def _query_file(path: Path) -> Iterator[Placed[Query]]:
-    kind = ending(path)
-    if kind in JSON_ENDINGS:
-        return _records(path, read_lines(path), _json_query, "queries")
-    if kind in (".tsv", ".txt"):  # TREC's topics are TSV files called .txt
-        return _records(path, read_lines(path), _tsv_query, "queries")
-    raise _unknown_ending(path, (*JSON_ENDINGS, ".tsv", ".txt"))
+    if parse := QUERY_FORMATS.get(ending(path)):
+        return _records(path, read_lines(path), parse, "queries")
+    raise _unknown_ending(path, tuple(QUERY_FORMATS))
 
 
 def _unknown_ending(path: Path, known: tuple[str, ...]) -> InputError:
@@ -162,7 +156,7 @@ def _texts(folder: Path) -> list[Path]:
         for here, folders, names in os.walk(folder, onerror=_raise):
             folders[:] = [name for name in folders if not name.startswith(".")]
             found += [Path(here, name) for name in names if not name.startswith(".")]
-    texts = [path for path in found if ending(path) in TEXT_ENDINGS]
+    texts = [path for path in found if ending(path) in TEXT_FORMATS]
     return sorted(texts, key=lambda path: path.relative_to(folder).as_posix())
 
 
@@ -225,20 +219,32 @@ def _tsv_pair(line: str) -> tuple[str, str]:
     return checked_id(name), text
 
 
-def _single_text(path: Path, root: Path | None) -> Iterator[Placed[Doc]]:
-    """Yield the text as a document; raise InputError if it is empty and was not found in a folder."""
-    place, doc = _text_doc(path, path.relative_to(root).as_posix() if root else path.name)
-    if not root and not doc.text.strip():
-        raise InputError(f"{path}: has no documents: the file is empty")
-    yield place, doc
-
-
-def _text_doc(path: Path, id: str) -> Placed[Doc]:
+def _single_doc(path: Path, root: Path | None, read: Callable[[Path], Doc]) -> Iterator[Placed[Doc]]:
+    """Yield a file as one document; raise InputError if it is empty and was not found in a folder."""
+    id = path.relative_to(root).as_posix() if root else path.name
     try:
         checked_id(id)
     except InputError as error:
         raise InputError(f"{path}: {error}; rename the file") from None
-    return str(path), Doc(id, read_text(path))
+    doc = replace(read(path), id=id)
+    if not root and not doc.text.strip():
+        raise InputError(f"{path}: has no documents: the file is empty")
+    yield str(path), doc
+
+
+def _plain_text(path: Path) -> Doc:
+    return Doc("", read_text(path))
+
+
+# A new format is a function and a line here: of one line, or of a whole file, whose name is then the document's id.
+LINE_FORMATS: dict[str, Callable[[str], Doc]] = {".jsonl": _json_doc, ".json": _json_doc, ".tsv": _tsv_doc}
+TEXT_FORMATS: dict[str, Callable[[Path], Doc]] = {".txt": _plain_text, ".md": _plain_text}
+QUERY_FORMATS: dict[str, Callable[[str], Query]] = {
+    ".jsonl": _json_query,
+    ".json": _json_query,
+    ".tsv": _tsv_query,
+    ".txt": _tsv_query,  # TREC's topics are TSV files called .txt
+}
 
 
 # --- ready vectors in .npz

@@ -16,7 +16,7 @@ import Stemmer
 
 from denslice.errors import InputError
 
-NO_STEMS = "none"
+STEMMERS: dict[str, Callable[[str], str]] = {"none": str}  # by language, beside those of Snowball
 CACHED_WORDS = 1_000_000  # distinct words that a cache holds before it is cleared
 
 # fmt: off
@@ -62,7 +62,7 @@ class Analyzer:
     stop_words: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        known = [*Stemmer.algorithms(), NO_STEMS]
+        known = [*Stemmer.algorithms(), *STEMMERS]
         if self.language not in known:
             raise InputError(f"language {self.language!r} is not known; choose one of {', '.join(known)}")
         if self.stop_words is not None and not _are_words(self.stop_words):
@@ -94,12 +94,7 @@ class Analyzer:
 
     def stem(self, word: str) -> str | None:
         """Return the stem of a word that `split` returned, or None for a stop word."""
-        if word in self._stops:
-            return None
-        if self._stemmer is None:
-            return word
-        stem: str = self._stemmer.stemWord(word)
-        return stem
+        return None if word in self._stops else self._stemmer(word)
 
     @cached_property
     def _stops(self) -> frozenset[str]:
@@ -108,8 +103,11 @@ class Analyzer:
         return frozenset(LUCENE_ENGLISH if self.language == "english" else ())
 
     @cached_property
-    def _stemmer(self) -> Stemmer.Stemmer | None:
-        return None if self.language == NO_STEMS else Stemmer.Stemmer(self.language, 0)  # 0: without its own cache
+    def _stemmer(self) -> Callable[[str], str]:
+        if self.language in STEMMERS:
+            return STEMMERS[self.language]
+        snowball: Callable[[str], str] = Stemmer.Stemmer(self.language, 0).stemWord  # 0: without its own cache
+        return snowball
 
     @cached_property
     def _stems(self) -> WordCache[str | None]:

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import scipy.sparse as sp
 
-from denslice.corpus.documents import read_docs, read_vectors
+from denslice.corpus.documents import LINE_FORMATS, read_docs, read_vectors
 from denslice.corpus.lines import ending, is_gzip
 from denslice.errors import DensliceError, InputError, LockedError
 from denslice.index.index import Index
@@ -25,7 +25,6 @@ from denslice.store.files import sync_folder
 from denslice.vectors import stacked
 
 READY = ".npz"
-LINES = (".jsonl", ".json", ".tsv")
 
 Fill = Callable[[Index], int]
 Vectors = tuple[list[str], sp.csr_array]
@@ -177,7 +176,7 @@ def texts_only(docs: Iterable[Doc]) -> Iterator[Doc]:
 def _expected(paths: Sequence[Path]) -> int | None:
     """The lines of the files, which are as many as their documents; None where counting would be slow."""
     files = [path / "corpus.jsonl" if path.is_dir() else path for path in paths]
-    if any(is_gzip(file) or ending(file) not in LINES or not file.is_file() for file in files):
+    if any(is_gzip(file) or ending(file) not in LINE_FORMATS or not file.is_file() for file in files):
         return None
     return sum(_lines(file) for file in files)
 
