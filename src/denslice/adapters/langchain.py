@@ -14,6 +14,7 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtraError("the LangChain adapter", "langchain") from error
 
+from denslice.cluster.cluster import Cluster
 from denslice.index.index import Index
 from denslice.records import Hit
 from denslice.scalars import number, whole_number
@@ -22,7 +23,7 @@ from denslice.scalars import number, whole_number
 class DensliceRetriever(BaseRetriever):
     """The k best documents of an index. Title and scores stand in a document's metadata, beside its own."""
 
-    index: Index
+    index: Index | Cluster
     k: Annotated[int, BeforeValidator(lambda given: whole_number("k", given, 1))] = 10
     mode: str | None = None
     lam: Annotated[float | None, BeforeValidator(lambda given: None if given is None else number("lam", given, 0))] = (

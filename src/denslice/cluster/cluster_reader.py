@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from denslice.cluster.cluster_folder import Layout
-from denslice.cluster.merge_rankings import Merged, merge
+from denslice.cluster.merge_rankings import merge
 from denslice.cluster.replica import Explain, Fetch, Find, ReplicaRequest, packed, unpacked
 from denslice.cluster.replicas import Replicas
 from denslice.errors import MissingShardsError
 from denslice.index.reader import BATCH, Reader, Where
-from denslice.records import Doc, Explanation, Ranking
+from denslice.records import Doc, Explanation
 from denslice.search.two_stage import Found, QueryVectors, Settings
 from denslice.stage_timers import stage
 from denslice.store.segment import Segment
@@ -94,7 +94,7 @@ class ClusterReader(Reader):
 
     def docs(self) -> Iterator[Doc]:
         """Yield every document, shard after shard."""
-        for segment in self._every_segment():
+        for segment in self.every_segment():
             yield from segment.live_docs(BATCH)
 
     def get(self, id: str) -> Doc | None:
@@ -102,7 +102,8 @@ class ClusterReader(Reader):
         found: list[Doc | None] = self._ask_owner(id, Fetch([id]))
         return found[0]
 
-    def _every_segment(self) -> list[Segment]:
+    def every_segment(self) -> list[Segment]:
+        """Return the segments of all shards."""
         return [segment for shard in self.shards for segment in shard.segments]
 
     def info(self) -> dict[str, Any]:
@@ -120,12 +121,7 @@ class ClusterReader(Reader):
             "bytes": sum(shard.bytes() for shard in self.shards) + self.snapshot.bytes(),
         }
 
-    def _ranking(self, query_id: str, found: Found) -> Ranking:
-        ranking = super()._ranking(query_id, found)
-        missing = found.missing if isinstance(found, Merged) else ()
-        return Ranking(ranking.query_id, ranking.ids, ranking.scores, ranking.parts, ranking.documents, missing)
-
-    def _documents(self, found: Found) -> list[Doc]:
+    def documents(self, found: Found) -> list[Doc]:
         """Fetch the documents of a ranking in its order. One that was deleted meanwhile has only its id."""
         owned = self.layout.by_owner(found.ids)
         with stage("documents"):

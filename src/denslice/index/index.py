@@ -57,8 +57,6 @@ class Index:
     files. Pickled, it is its path: who unpickles it opens the index there, which must be the same one.
     """
 
-    _merges_in_thread = True
-
     def __init__(self, view: Reader) -> None:
         self._shown: Reader | None = view
         self._showing = Lock()
@@ -69,6 +67,11 @@ class Index:
         if self._shown is None:
             raise InputError("this index is closed; open it again")
         return self._shown
+
+    @property
+    def reader(self) -> Reader:
+        """The reader of the commit that is shown, for queries that are encoded elsewhere."""
+        return self._view
 
     @classmethod
     def create(
@@ -181,7 +184,7 @@ class Index:
         On any error the index stays as it was. Others may write while texts are read and encoded; for the commit at the
         end, the index waits up to `wait` seconds for them.
         """
-        return self._change(lambda build: build.add_docs(docs), wait, progress)
+        return self.write(lambda build: build.add_docs(docs), wait, progress)
 
     def add_vectors(
         self,
@@ -196,16 +199,16 @@ class Index:
         """Add ready vectors, rows of a (documents, vocab) matrix and dense ones beside it, and return how many."""
         checked = lexical_csr(weights, self._view.columns())
         vectors = None if dense is None else dense_rows(dense, checked.shape[0])
-        return self._change(lambda build: build.add_vectors(ids, checked, texts, vectors), wait, progress)
+        return self.write(lambda build: build.add_vectors(ids, checked, texts, vectors), wait, progress)
 
     def update(self, id: str, meta: Mapping[str, Any], *, wait: float = lock.WAIT) -> bool:
         """Give a document other metadata, in one commit and without encoding it again; return whether it is there."""
         changes = {checked_id(id): dict(meta)}
-        return bool(self._change(lambda build: build.update(changes), wait, alone=True))
+        return bool(self.write(lambda build: build.update(changes), wait, alone=True))
 
     def delete(self, ids: Iterable[str], *, wait: float = lock.WAIT) -> int:
         """Delete the documents with these ids in one commit, and return how many there were."""
-        return self._change(lambda build: build.delete(ids), wait)
+        return self.write(lambda build: build.delete(ids), wait)
 
     def merge(self, *, wait: float = lock.WAIT) -> int:
         """Rewrite segments that are small or much deleted as few full ones, and return how many were rewritten.
@@ -468,22 +471,27 @@ class Index:
             told = f"could not be committed ({error.strerror}); open it again to see whether it was"
             raise InputError(f"{self.path}: {told}") from error
 
-    def _change(
-        self, work: Callable[[Writer], int], wait: float, progress: Progress | None = None, alone: bool = False
+    def write(
+        self,
+        work: Callable[[Writer], int],
+        wait: float,
+        progress: Progress | None = None,
+        alone: bool = False,
+        merge_in_thread: bool = True,
     ) -> int:
-        """Commit a change, then merge small segments where so many have come together that searches would suffer."""
+        """Commit what `work` does with a writer, then merge small segments if there are too many; return its result."""
         done = self._commit(work, wait, progress, alone)
         try:
-            self._keep_up()
+            self._keep_up(merge_in_thread)
         except (DensliceError, OSError) as error:  # the change stands
             log.warning("segments are not merged: %s", error)
         return done
 
-    def _keep_up(self) -> None:
+    def _keep_up(self, in_thread: bool) -> None:
         """Merge what is quickly merged; leave what takes longer to a thread, unless that falls behind."""
         while group := tiers.due(self._view.snapshot.manifest.segments):
             quick = sum(entry.docs for entry in group) <= QUICKLY
-            if self._merges_in_thread and not quick and len(group) < OVERDUE * tiers.FANOUT:
+            if in_thread and not quick and len(group) < OVERDUE * tiers.FANOUT:
                 return self._merging.start()
             if not self._merged(tiers.due, lock.WAIT):
                 return None
