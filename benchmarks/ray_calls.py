@@ -42,7 +42,7 @@ def measure(work: Path, asked: argparse.Namespace) -> dict[str, Any]:
     texts = write_texts(work / "docs.jsonl", 200)
     build_cluster([str(texts)], work / "c", {"encoder": "bm25", "slices": 64}, max(ASKED), Unseen())
     with open_cluster(work / "c", cpus=0.05, complete=True) as cluster:
-        view, settings = cluster._view, SearchOptions(10)
+        view, settings = cluster.reader, SearchOptions(10)
         query = view.query_vectors(view.encode([Query("", questions(1)[0])]), settings)
         p50 = {}
         for count in ASKED:

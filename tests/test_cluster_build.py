@@ -19,7 +19,6 @@ import denslice as ds
 from denslice.cluster.cluster_build import Workers, build_cluster
 from denslice.cluster.cluster_folder import Layout
 from denslice.cluster.merge_rankings import merge
-from denslice.cluster.shard import Shard
 from denslice.corpus.documents import read_docs
 from denslice.index.reader import Reader
 from denslice.options import SearchOptions
@@ -138,7 +137,7 @@ def _equals_whole(texts: Path, to: Path, beside: Path, shards: int) -> None:
     whole.add(read_docs([texts]))
     view, settings = Reader(Snapshot(beside)), SearchOptions(20)
     queries = view.query_vectors(view.encode([ds.Query("", text) for text in ASKED]), settings)
-    found = [Shard.open(Layout(to, shards).shard(number)).find(queries, settings) for number in range(shards)]
+    found = [Reader(Snapshot(Layout(to, shards).shard(number))).find(queries, settings) for number in range(shards)]
     merged = [merge({at: some[row] for at, some in enumerate(found)}, 20) for row in range(len(ASKED))]
     for one, ranking in zip(merged, whole.search_batch(ASKED, 20), strict=True):
         assert tuple(one.ids) == ranking.ids

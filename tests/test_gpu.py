@@ -160,9 +160,9 @@ def test_a_batch_finds_what_each_query_finds_alone(
         SearchOptions(20, mode="lexical"),
         SearchOptions(20, mode="lexical", theta=3.0, candidates=40),
     ):
-        found = card._view.rank_encoded([Query(id) for id in ids], queries, settings)
+        found = card.reader.rank_encoded([Query(id) for id in ids], queries, settings)
         assert list(map(pairs, found)) == list(
-            map(pairs, index._view.rank_encoded([Query(id) for id in ids], queries, settings))
+            map(pairs, index.reader.rank_encoded([Query(id) for id in ids], queries, settings))
         )
 
 
@@ -173,9 +173,9 @@ def test_a_query_of_a_batch_with_too_many_candidates_is_searched_again_alone(
     index = made(tmp_path, exact(1, (400, VOCAB)))
     card = on_card(index, device())
     queries = Encoded(sp.csr_array(exact(3, (4, VOCAB), 0.5)))
-    found = card._view.rank_encoded([Query(id) for id in "abcd"], queries, SearchOptions(100))
+    found = card.reader.rank_encoded([Query(id) for id in "abcd"], queries, SearchOptions(100))
     assert list(map(pairs, found)) == list(
-        map(pairs, index._view.rank_encoded([Query(id) for id in "abcd"], queries, SearchOptions(100)))
+        map(pairs, index.reader.rank_encoded([Query(id) for id in "abcd"], queries, SearchOptions(100)))
     )
 
 
@@ -219,7 +219,7 @@ def test_filters_hold_before_the_best_are_taken(tmp_path: Path, device: Callable
 def test_added_and_deleted_documents_reach_the_card_by_refresh(tmp_path: Path, device: Callable[[], Device]) -> None:
     index = made(tmp_path, exact(1, (200, VOCAB)))
     card = on_card(index, device())
-    first = next(iter(card._view.searcher._known.values()))[1]
+    first = next(iter(card.reader.searcher._known.values()))[1]
     index.add_vectors(["new"], np.full((1, VOCAB), 100, np.float32))
     index.delete(["d7"])
     query = np.ones((1, VOCAB))
@@ -229,7 +229,7 @@ def test_added_and_deleted_documents_reach_the_card_by_refresh(tmp_path: Path, d
     found = card.search_vectors(query, k=300)
     assert found.ids[0] == "new"
     assert pairs(found) == pairs(index.search_vectors(query, k=300))
-    assert next(iter(card._view.searcher._known.values()))[1] is first  # what was there is not loaded again
+    assert next(iter(card.reader.searcher._known.values()))[1] is first  # what was there is not loaded again
     card.add_vectors(["newer"], np.full((1, VOCAB), 200, np.float32))
     assert card.search_vectors(query, k=1).ids == ("newer",)
 

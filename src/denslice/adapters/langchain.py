@@ -15,6 +15,7 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtraError("the LangChain adapter", "langchain") from error
 
+from denslice.cluster.cluster import Cluster
 from denslice.index.index import Index
 from denslice.options import SearchOptions, shown
 from denslice.records import Hit
@@ -23,7 +24,7 @@ from denslice.records import Hit
 class DensliceRetriever(BaseRetriever):
     """The k best documents of an index. Title and scores stand in a document's metadata, beside its own."""
 
-    index: Index
+    index: Index | Cluster
     k: int = SearchOptions.k
     theta: float = SearchOptions.theta
     candidates: int = SearchOptions.candidates

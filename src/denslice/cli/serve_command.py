@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from denslice.cli.arguments import IndexFolder, flags, parsed
-from denslice.cluster.cluster import open_cluster
+from denslice.cluster.cluster import Cluster, open_cluster
 from denslice.cluster.cluster_folder import is_cluster
 from denslice.errors import InputError, MissingExtraError
 from denslice.index.index import Index
@@ -70,7 +70,7 @@ def serve(
 
 
 @contextmanager
-def _opened(folder: Path, on: OpenOptions, ray: str | None, replicas: int, complete: bool) -> Iterator[Index]:
+def _opened(folder: Path, on: OpenOptions, ray: str | None, replicas: int, complete: bool) -> Iterator[Index | Cluster]:
     """What is served: the index in a folder, or with an address of Ray the cluster."""
     if ray is not None:
         with open_cluster(

@@ -6,8 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +18,7 @@ from denslice.cluster.cluster_reader import ClusterReader
 from denslice.cluster.replicas import ReplicaOptions, Replicas
 from denslice.cluster.shard import Head
 from denslice.errors import DensliceError, InputError, MissingShardsError
-from denslice.index.index import Index
+from denslice.index.search_verbs import SearchVerbs
 from denslice.index.writer import DocBatch, Progress, encode_batches, ready_batches
 from denslice.options import OpenOptions
 from denslice.records import Doc, checked_docs, checked_id
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 ADD_BATCH = 16_384  # documents that are sent to the shards together
 
 
-class Cluster(Index):
+class Cluster(SearchVerbs):
     """A collection in shards. Searches return what one Index over all documents would return.
 
     Each shard commits its part of a change, so an interrupted change may be in some shards only. Repeat it: a document
@@ -44,25 +43,34 @@ class Cluster(Index):
     def __init__(self, layout: Layout, options: ReplicaOptions, complete: bool, joined: bool = False) -> None:
         self._layout = layout
         self._joined = joined
-        self._replicas = Replicas(layout, options)
-        super().__init__(ClusterReader(layout, self._replicas, complete))
+        self._reader = ClusterReader(layout, Replicas(layout, options), complete)
+
+    @property
+    def reader(self) -> ClusterReader:
+        """The reader of the commits that are shown."""
+        return self._reader
 
     def wait_until_ready(self) -> None:
         """Start the replicas and wait for them. Raise MissingShardsError if `complete` is set and a shard has none."""
-        missing = self._replicas.wait_until_ready()
-        if missing and self._view.complete:
+        missing = self.reader.replicas.wait_until_ready()
+        if missing and self.reader.complete:
             raise MissingShardsError([str(self._layout.shard(number)) for number in missing])
 
-    @property
-    def _view(self) -> ClusterReader:
-        view = super()._view
-        assert isinstance(view, ClusterReader)
-        return view
+    def __repr__(self) -> str:
+        encoder = self.reader.snapshot.manifest.encoder
+        return f"<Cluster {str(self.path)!r}: {len(self):,} documents, {encoder}, generation {self.generation}>"
 
     @property
     def path(self) -> Path:
         """The folder of the cluster."""
         return self._layout.folder
+
+    def verify(self) -> None:
+        """Read every file in full. Raise IndexFormatError for the first that is damaged."""
+        self.reader.snapshot.verify()
+        self._on_shards(shard.verify, dict.fromkeys(range(self._layout.shards), ()))
+
+    # --- writing
 
     def add(
         self,
@@ -76,7 +84,7 @@ class Cluster(Index):
             raise InputError(f"documents come in a list, not as one {type(docs).__name__}")
 
         def batches(words: Growth) -> Iterator[DocBatch]:
-            manifest = self._view.snapshot.manifest
+            manifest = self.reader.snapshot.manifest
             encoder = encoders.load(manifest.encoder, manifest.encoder_options, words)
             return encode_batches(checked_docs(docs), encoder)
 
@@ -93,7 +101,7 @@ class Cluster(Index):
         progress: Progress | None = None,
     ) -> int:
         """Add ready vectors, each to the shard that owns its id, and return how many were added."""
-        checked = lexical_csr(weights, self._view.columns())
+        checked = lexical_csr(weights, self.reader.columns())
         vectors = None if dense is None else dense_rows(dense, checked.shape[0])
         return self._add(lambda words: ready_batches(ids, checked, texts, vectors), wait, progress)
 
@@ -124,40 +132,28 @@ class Cluster(Index):
 
     def refresh(self) -> bool:
         """Move on to the last commits of all shards and return whether any is newer."""
-        view = ClusterReader(self._layout, self._replicas, self._view.complete, self._view)
-        newer = view.commit != self._view.commit
+        shown = self.reader
+        reader = ClusterReader(self._layout, shown.replicas, shown.complete, shown)
+        newer = reader.commit != shown.commit
         if newer:
-            self._shown = view
+            self._reader = reader
         return newer
-
-    def verify(self) -> None:
-        """Read every file in full. Raise IndexFormatError for the first that is damaged."""
-        self._view.snapshot.verify()
-        self._on_shards(shard.verify, dict.fromkeys(range(self._layout.shards), ()))
 
     def close(self) -> None:
         """Stop the replicas, and disconnect from Ray if opening the cluster connected to it."""
-        self._replicas.close()
+        self.reader.replicas.close()
         if self._joined:
             ray_engine.leave()
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise InputError(f"{self.path}: an open cluster cannot be pickled; open it there with open_cluster")
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def _add(self, batches: Callable[[Growth], Iterator[DocBatch]], wait: float, progress: Progress | None) -> int:
         """Encode documents in batches. Of each batch, commit the new words to the head, then add it to the shards."""
 
         def work() -> int:
-            head = Head.open(self._layout.head)
-            words = Growth(self._view.snapshot.words)
+            head = Head(self._layout.head)
+            words = Growth(self.reader.snapshot.words)
             added = known = 0
             for docs, encoded in _large_batches(batches(words)):
                 self._check_dimensions(encoded)
@@ -175,7 +171,7 @@ class Cluster(Index):
 
         A shard cannot check this while it has no documents.
         """
-        found, width = 0 if encoded.dense is None else encoded.dense.shape[1], self._view.snapshot.manifest.dimensions
+        found, width = 0 if encoded.dense is None else encoded.dense.shape[1], self.reader.snapshot.manifest.dimensions
         if found != (width or 0):
             raise InputError(f"the dense vectors have {found} dimensions, expected {width or 0} as in the cluster")
 
@@ -197,7 +193,7 @@ class Cluster(Index):
     def _on_shards(self, function: Callable[..., int], given: Mapping[int, tuple[Any, ...]]) -> int:
         """Run the function for each of these shards on workers, and return the sum of its results."""
         ray = ray_engine.load()
-        remote = ray.remote(num_cpus=self._replicas.cpus, max_retries=-1)(_result_or_error)
+        remote = ray.remote(num_cpus=self.reader.replicas.cpus, max_retries=-1)(_result_or_error)
         head = (self._layout.head,) if function is shard.add else ()
         calls = [remote.remote(function, *head, self._layout.shard(at), *rest) for at, rest in given.items()]
         total = 0

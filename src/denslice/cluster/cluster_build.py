@@ -101,7 +101,7 @@ def build_cluster(
         raise InputError(f"{to}: cannot create a cluster here ({error.strerror})") from error
     with lock.writing(work, wait=0.0):  # held until the build ends
         plan = _planned(inputs, to, chosen, shards, part_bytes)
-        head = Head.open(plan.layout.head)
+        head = Head(plan.layout.head)
         if not head.is_settled:
             counter.expect(None)
             _encode_parts(plan, workers, counter)
@@ -239,9 +239,8 @@ def _settle(plan: BuildPlan, head: Head) -> None:
     words = Growth(Vocabulary())
     spools = [Spool(plan.spool(number)) for number in range(len(plan.parts))]
     plan.ids(0).parent.mkdir(exist_ok=True)
-    grows = not head.info().encoder_options.get("vocab")
     for number, spool in enumerate(spools):
-        if grows:
+        if head.grows:
             theirs = spool.words()
             save_array(plan.ids(number), np.fromiter(map(words.place, theirs), np.int64, len(theirs)))
     dimensions = next((spool.dimensions for spool in spools if spool.docs), None)

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from denslice.cluster.cluster_folder import Layout
-from denslice.cluster.merge_rankings import Merged, merge
+from denslice.cluster.merge_rankings import merge
 from denslice.cluster.replica import Explain, Fetch, Find, ReplicaRequest, packed, unpacked
 from denslice.cluster.replicas import Replicas
 from denslice.errors import MissingShardsError
 from denslice.index.index_info import IndexInfo
 from denslice.index.reader import BATCH, Reader
 from denslice.options import SearchOptions
-from denslice.records import AskedQuery, Doc, Explanation, Query, Ranking
+from denslice.records import Doc, Explanation
 from denslice.search.query import Found, QueryVectors
 from denslice.stage_timers import stage
 from denslice.store.segment import Segment
@@ -97,7 +97,7 @@ class ClusterReader(Reader):
 
     def docs(self) -> Iterator[Doc]:
         """Yield every document, shard after shard."""
-        for segment in self._every_segment():
+        for segment in self.every_segment():
             yield from segment.live_docs(BATCH)
 
     def get(self, id: str) -> Doc | None:
@@ -105,7 +105,8 @@ class ClusterReader(Reader):
         found: list[Doc | None] = self._ask_owner(id, Fetch([id]))
         return found[0]
 
-    def _every_segment(self) -> list[Segment]:
+    def every_segment(self) -> list[Segment]:
+        """Return the segments of all shards."""
         return [segment for shard in self.shards for segment in shard.segments]
 
     def info(self) -> IndexInfo:
@@ -124,11 +125,7 @@ class ClusterReader(Reader):
             bytes=sum(shard.bytes() for shard in self.shards) + self.snapshot.bytes(),
         )
 
-    def _ranking(self, query: Query, found: Found, asked: AskedQuery) -> Ranking:
-        ranking = super()._ranking(query, found, asked)
-        return replace(ranking, missing=found.missing if isinstance(found, Merged) else ())
-
-    def _documents(self, found: Found) -> list[Doc]:
+    def documents(self, found: Found) -> list[Doc]:
         """Fetch the documents of a ranking in its order. One that was deleted meanwhile has only its id."""
         owned = self.layout.by_owner(found.ids)
         with stage("documents"):

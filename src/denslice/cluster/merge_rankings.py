@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
@@ -14,19 +13,12 @@ from denslice.search.query import NO_SCORES, Found
 RankedRow = tuple[float, str, int, int, float, float]  # negated score, id, shard, row, lexical, dense
 
 
-@dataclass(frozen=True)
-class Merged(Found):
-    """The merged ranking. `segments` holds shard numbers, and `missing` names the shards that did not answer."""
-
-    missing: tuple[str, ...] = ()
-
-
-def merge(found: Mapping[int, Found], k: int, missing: tuple[str, ...] = ()) -> Merged:
-    """Return the k best of the shards' k best, in the order of one index."""
+def merge(found: Mapping[int, Found], k: int, missing: tuple[str, ...] = ()) -> Found:
+    """Return the k best of the shards' k best, in the order of one index; `segments` then holds shard numbers."""
     best = list(islice(heapq.merge(*(_rows(shard, one) for shard, one in found.items())), k))
     scores, ids, shards, rows, lexical, dense = zip(*best, strict=True) if best else ((),) * 6
     has_dense = any(len(one.dense) for one in found.values())
-    return Merged(
+    return Found(
         np.array(shards, dtype=np.int64),
         np.array(rows, dtype=np.int64),
         list(ids),

@@ -13,7 +13,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from denslice.cluster.shard import Shard
+import numpy as np
+
+from denslice.index.index import Index
+from denslice.index.reader import Reader
 from denslice.options import ON_CPU, OpenOptions, SearchOptions
 from denslice.records import Doc, Explanation
 from denslice.search.query import Found, QueryVectors
@@ -25,9 +28,9 @@ class Find(NamedTuple):
     queries: Sequence[QueryVectors]
     options: SearchOptions
 
-    def answer(self, shard: Shard) -> list[Found]:
-        """Search the shard."""
-        return shard.find(self.queries, self.options)
+    def answer(self, reader: Reader) -> list[Found]:
+        """Search the shard. The weights of the queries use the idf of the whole collection."""
+        return reader.find(self.queries, self.options)
 
 
 class Fetch(NamedTuple):
@@ -35,9 +38,9 @@ class Fetch(NamedTuple):
 
     ids: Sequence[str]
 
-    def answer(self, shard: Shard) -> list[Doc | None]:
+    def answer(self, reader: Reader) -> list[Doc | None]:
         """Fetch the documents from the shard."""
-        return [shard.get(id) for id in self.ids]
+        return [reader.get(id) for id in self.ids]
 
 
 class Explain(NamedTuple):
@@ -47,9 +50,9 @@ class Explain(NamedTuple):
     whole: QueryVectors
     id: str
 
-    def answer(self, shard: Shard) -> Explanation:
+    def answer(self, reader: Reader) -> Explanation:
         """Explain the score in the shard."""
-        return shard.why(self.query, self.whole, self.id)
+        return reader.explain_vectors(self.query, self.whole, self.id)
 
 
 ReplicaRequest = Find | Fetch | Explain
@@ -89,22 +92,27 @@ class Replica:
         self.folder = folder
         self.on = on
         self._opening = threading.Lock()
-        self._open: Shard | None = None
+        self._index: Index | None = None
 
     def ready(self) -> bool:
-        """Open the shard, warm it up, and return True."""
-        shard = self._shard("")
+        """Open the shard, search once so that the search code is compiled or loaded, and return True."""
+        reader = self._reader("")
+        dimensions = reader.snapshot.manifest.dimensions
+        dense = np.zeros(dimensions, dtype=np.float32) if dimensions else None
+        query = QueryVectors(np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.float32), dense)
         with compile_lock():
-            shard.warm_up()
+            reader.find([query], SearchOptions(k=1))
         return True
 
     def answer(self, commit: str, packed_request: bytes) -> bytes:
         """Return the packed response to a request, at this commit or a later one."""
         request: ReplicaRequest = pickle.loads(packed_request)
-        return pickle.dumps(request.answer(self._shard(commit)))
+        return pickle.dumps(request.answer(self._reader(commit)))
 
-    def _shard(self, commit: str) -> Shard:
+    def _reader(self, commit: str) -> Reader:
+        """Return a reader of the shard, refreshed unless it shows the commit."""
         with self._opening:
-            self._open = self._open or Shard.open(self.folder, **vars(self.on))
-            self._open.follow(commit)
-            return self._open
+            self._index = self._index or Index.open(self.folder, **vars(self.on))
+            if commit not in ("", self._index.commit):
+                self._index.refresh()
+            return self._index.reader

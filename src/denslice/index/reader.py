@@ -241,19 +241,21 @@ class Reader:
     @cached_property
     def _has_field(self) -> Callable[[str], bool]:
         """Whether a document has a field; kept, since nothing changes in a commit. Without documents, always."""
-        segments = self._every_segment()
+        segments = self.every_segment()
         return lru_cache(REMEMBERED)(lambda field: not segments or any(s.documents.has_field(field) for s in segments))
 
-    def _every_segment(self) -> Sequence[Segment]:
+    def every_segment(self) -> Sequence[Segment]:
+        """Return the segments of all documents."""
         return self.snapshot.segments
 
     def _ranking(self, query: Query, found: Found, asked: AskedQuery) -> Ranking:
         parts = tuple(zip(found.lexical.tolist(), found.dense.tolist(), strict=True)) if len(found.dense) else ()
-        documents = partial(self._documents, found)
-        return Ranking(given_id(query.id), tuple(found.ids), tuple(found.scores.tolist()), parts, documents, asked)
+        documents = partial(self.documents, found)
+        scores = tuple(found.scores.tolist())
+        return Ranking(given_id(query.id), tuple(found.ids), scores, parts, documents, asked, found.missing)
 
-    def _documents(self, found: Found) -> list[Doc]:
-        """The documents found, in their order."""
+    def documents(self, found: Found) -> list[Doc]:
+        """Fetch the documents of a ranking in its order."""
         docs: dict[tuple[int, int], Doc] = {}
         with stage("documents"):
             for at in np.unique(found.segments).tolist():

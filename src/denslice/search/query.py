@@ -46,7 +46,8 @@ class Found:
     ids: list[str]
     scores: Floats
     lexical: Floats
-    dense: Floats  # empty where the query has no dense vector
+    dense: Floats  # empty if the query has no dense vector
+    missing: tuple[str, ...] = ()  # shards of a cluster that did not answer
 
 
 NONE_FOUND = Found(NO_ROWS, NO_ROWS, [], NO_SCORES, NO_SCORES, NO_SCORES)
