@@ -20,8 +20,8 @@ class Encoder(Protocol):
     """All that building an index and searching it ask of an encoder."""
 
     uses_idf: bool  # search multiplies the query's weights by the collection's idf
-    lam: float  # λ: the factor of the dense score where a search gives none
-    reads: str  # what it encodes of a document: its "text" or its "vector"
+    lam: float  # λ, the factor of the dense score, if a search gives none
+    reads: str  # the part of a document that it encodes: "text" or "vector"
     batch_docs: int  # how many documents it encodes best at a time
 
     def encode_docs(self, items: Sequence[Any]) -> Encoded:

@@ -140,11 +140,11 @@ class Documents:
         return {id: row for id, row in found if id in wanted}
 
     def having_id(self, operator: str, value: str) -> npt.NDArray[np.int64]:
-        """Return the rows whose id compares so with `value`, from the index of ids."""
+        """Return the rows whose id satisfies the comparison with `value`, from the index of ids."""
         return np.array([row for (row,) in self._select(HAVING_ID[operator], value)], dtype=np.int64)
 
     def having(self, operator: str, field: str, kind: int, value: object = None) -> npt.NDArray[np.int64]:
-        """Return the rows whose filterable field has a value of this kind that compares so with `value`."""
+        """Return the rows whose filterable field has a value of this kind that satisfies the comparison."""
         given = (field, kind) if operator == "exists" else (field, kind, value)
         return np.array([row for (row,) in self._select(HAVING[operator], *given)], dtype=np.int64)
 
@@ -158,7 +158,7 @@ class Documents:
             with os.fdopen(handle, "rb") as file:
                 digest = hashlib.file_digest(file, "sha256")
         if digest.hexdigest() != self.stored.sha256:
-            raise damaged(self.path, "contents differ from what was written")
+            raise damaged(self.path, "its contents differ from what was written")
 
     def _meta(self, text: str) -> dict[str, Any]:
         try:

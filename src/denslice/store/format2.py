@@ -99,7 +99,7 @@ class Format2:
     def _check_file(self, path: Path, stored: dict[str, Any]) -> None:
         try:
             if path.stat().st_size != stored["bytes"] or sha256_of(path) != stored["sha256"]:
-                raise damaged(path, "contents differ from what was written")
+                raise damaged(path, "its contents differ from what was written")
         except OSError as error:
             raise cannot_read(path, error) from error
 

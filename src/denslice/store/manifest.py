@@ -153,7 +153,7 @@ def checked_body(path: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the body of a manifest; raise IndexFormatError if its checksum differs."""
     body = fields.get("index")
     if not isinstance(body, dict) or fields.get("checksum") != _digest(body):
-        raise damaged(path, "contents differ from what was written")
+        raise damaged(path, "its contents differ from what was written")
     return body
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
 LEXICAL_FILE, DENSE_FILE = "words.arrays", "dense.arrays"
-LARGEST_STORED_WEIGHT = float(np.finfo(np.float16).max)
+LARGEST_FLOAT16 = float(np.finfo(np.float16).max)
 POSTING_STEPS = 255  # a posting's weight in steps of its list's maximum, uint8
 
 
@@ -92,10 +92,8 @@ class SegmentWriter:
 
 def rounded(weights: sp.csr_array) -> sp.csr_array:
     """Return the weights as they are stored: rounded to float16, without those that round to 0. Data stays float32."""
-    if weights.nnz and weights.data.max() > LARGEST_STORED_WEIGHT:
-        raise InputError(
-            f"weight {weights.data.max():g} is too large: at most {LARGEST_STORED_WEIGHT:,.0f} can be stored"
-        )
+    if weights.nnz and weights.data.max() > LARGEST_FLOAT16:
+        raise InputError(f"weight {weights.data.max():g} is too large: at most {LARGEST_FLOAT16:,.0f} can be stored")
     stored = csr((weights.data.astype(np.float16), weights.indices, weights.indptr), weights.shape)
     stored.data = stored.data.astype(np.float32)
     if (stored.data == 0).any():
