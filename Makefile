@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test gpu crash lint format clean
+.PHONY: demo test gpu crash lint format docs clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/core            ## search the standard library's documentation
@@ -35,8 +35,12 @@ format: $(VENV)/dev
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
+docs: $(VENV)/docs            ## the documentation site, in site/; every warning is an error
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "open site/index.html, or read it while you write: $(BIN)/mkdocs serve"
+
 clean:
-	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:
@@ -52,6 +56,10 @@ $(VENV)/dev: $(VENV)/bin/python pyproject.toml constraints.txt
 	@echo "installing denslice and its development tools into $(VENV) ..."
 	@$(PIP) torch
 	@$(PIP) --editable '.[dev]'
+	@touch $@ $(VENV)/core
+
+$(VENV)/docs: $(VENV)/bin/python pyproject.toml constraints.txt
+	@$(PIP) --editable '.[docs]'
 	@touch $@ $(VENV)/core
 
 $(VENV)/gpu: $(VENV)/dev

@@ -1,14 +1,12 @@
-"""Exact search by dense vectors on one core: milliseconds for a million documents, by dimensions.
+"""Times exact dense search on one core: milliseconds for a million documents, by dimensions.
 
-Random vectors; the best ten are checked against numpy's products before anything is timed. Appends a line to
-benchmarks/results/dense_cpu.jsonl.
+The vectors are random. The ten best documents are compared with numpy's products before anything is timed. Appends a
+line to results/dense_cpu.jsonl.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -19,25 +17,23 @@ import scipy.sparse as sp
 
 import journal
 from denslice import Index
+from denslice.bench.builds import apart
 
 PACKAGES = ("numpy", "scipy", "numba", "llvmlite")
 REPEATS = 5
-ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("NUMBA", "OMP", "OPENBLAS", "MKL")}
 
 
 def main() -> None:
-    """Measures each width, prints and appends the JSON line."""
+    """Measure each width, print and append the line."""
     asked = _arguments()
-    if not ONE_THREAD.items() <= os.environ.items():
-        os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | ONE_THREAD)
-    figures = [measure(asked.docs, width, asked.queries) for width in asked.dimensions]
+    figures = [apart(measure, asked.docs, width, asked.queries, threads=1) for width in asked.dimensions]
     for one in figures:
         print(one)
     print(journal.append("dense_cpu", PACKAGES, vars(asked), figures))
 
 
 def measure(docs: int, width: int, queries: int) -> dict[str, Any]:
-    """Verifies and times one width."""
+    """Check and time one width."""
     made = np.random.default_rng(0)
     vectors = made.standard_normal((docs, width), dtype=np.float32)
     asked = made.standard_normal((queries, width), dtype=np.float32)
@@ -53,7 +49,7 @@ def measure(docs: int, width: int, queries: int) -> dict[str, Any]:
                 began = time.perf_counter()
                 found = index.search_vectors(none[[0]], dense=query, k=10, mode="dense")
                 times.append(1000 * (time.perf_counter() - began))
-            took.append(min(times))  # what a busy machine hides
+            took.append(min(times))  # a busy machine hides the rest
             products = stored @ query
             best = np.argsort(-products, kind="stable")[:10]
             if not np.allclose(found.scores, products[best], rtol=1e-4):

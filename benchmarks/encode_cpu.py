@@ -1,7 +1,7 @@
-"""Encoding on the CPU: passages a second of a dense model, by TransformerEncoder and by SentenceTransformer.encode.
+"""Times a dense model on the CPU: passages a second of TransformerEncoder and of SentenceTransformer.encode.
 
-Takes a model folder and a JSONL file of documents. Both encode the same texts in one process; their vectors are
-checked to be equal to 1e-4 before anything is timed. Appends a line to benchmarks/results/encode_cpu.jsonl.
+Both encode the same texts in one process, and nothing is timed unless their vectors agree to 1e-4. Appends a line to
+results/encode_cpu.jsonl.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CLOSE = 1e-4
 
 @dataclass(frozen=True)
 class Configuration:
-    """What is encoded; the names are the options' names."""
+    """The options of the command line."""
 
     model: str
     corpus: str
@@ -38,7 +38,7 @@ class Configuration:
 
 
 def main() -> None:
-    """Verifies, times in turn, prints and appends the JSON line."""
+    """Check, time in turn, print and append the line."""
     configuration = _arguments()
     texts = [doc.contents for doc in islice(read_docs([configuration.corpus]), configuration.texts)]
     ours = TransformerEncoder.load(configuration.model, "cpu", configuration.batch)
@@ -57,14 +57,13 @@ def main() -> None:
         "characters_a_text": round(float(np.mean([len(text) for text in texts])), 1),
         "passages_a_second": {name: _rates(len(texts), runs) for name, runs in seconds.items()},
     }
-    place = journal.append("encode_cpu", PACKAGES, asdict(configuration), figures)
     for name, rates in figures["passages_a_second"].items():
         print(f"{name:24} {rates['p50']:8.1f} passages a second (worst {rates['least']:.1f})")
-    print(f"\nFrom {place}, commit {journal.commit()}.")
+    print(journal.append("encode_cpu", PACKAGES, asdict(configuration), figures))
 
 
 def time_in_turn(contenders: dict[str, Callable[[], Any]], repeats: int) -> dict[str, list[float]]:
-    """Seconds of each run; contenders take turns, so that a slow minute of the machine hits all of them."""
+    """Return the seconds of each run; contenders take turns, so that a slow minute of the machine hits all of them."""
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(repeats):
         for name, encode in contenders.items():

@@ -1,8 +1,8 @@
-"""Encoding on a GPU: passages a second of trained models by TransformerEncoder, tokens split on the way.
+"""Times trained models on a GPU: passages a second of TransformerEncoder, tokenising included.
 
-    PYTHONPATH=src python benchmarks/encode_gpu.py DATA MODEL [MODEL …] [--texts 20000] [--batch 128 512]
+    python benchmarks/encode_gpu.py DATA MODEL [MODEL …] [--texts 20000] [--batch 128 512]
 
-Appends a line to benchmarks/results/encode_gpu.jsonl.
+Appends a line to results/encode_gpu.jsonl.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ PACKAGES = ("numpy", "torch", "transformers", "tokenizers")
 
 
 def main() -> None:
-    """Times every model at every batch, prints and appends the JSON line."""
+    """Time every model with every batch size, print and append the line."""
     arguments = _arguments()
     texts = [doc.contents for doc in islice(read_docs([arguments.data]), arguments.texts)]
     figures = [timed(model, texts, batch) for model in arguments.models for batch in arguments.batch]
     for one in figures:
         print(one)
     configuration = {"data": arguments.data, "texts": len(texts), "gpu": torch.cuda.get_device_name()}
-    print(f"\nFrom {journal.append('encode_gpu', PACKAGES, configuration, figures)}, commit {journal.commit()}.")
+    print(journal.append("encode_gpu", PACKAGES, configuration, figures))
 
 
 def timed(model: str, texts: list[str], batch: int) -> dict[str, Any]:
-    """Passages a second, after a warm-up on a tenth of the texts."""
+    """Return passages a second, after a warm-up on a tenth of the texts."""
     encoder = TransformerEncoder.load(model, "cuda", batch)
     encoder.encode_docs(texts[: len(texts) // 10])
     torch.cuda.synchronize()

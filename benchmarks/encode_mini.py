@@ -1,9 +1,9 @@
-"""Encoding with the embedded model: passages a second beside sentence-transformers' float32 MiniLM, ms a query.
+"""Times the embedded model: passages a second beside MiniLM in sentence-transformers, and milliseconds a query.
 
-    PYTHONPATH=src python benchmarks/encode_mini.py MINILM CORPUS QUERIES [--texts 600]
+    python benchmarks/encode_mini.py MINILM CORPUS QUERIES [--texts 600]
 
-Both read the same texts, cut at the same 256 word pieces, in one run, in turns. First it is checked that a text alone
-gives the vectors it gives among others. Appends a line to benchmarks/results/encode_mini.jsonl.
+Both encode the same texts, cut at 256 word pieces, in turns. Nothing is timed unless a text alone has the same vector
+as in a batch. Appends a line to results/encode_mini.jsonl.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PACKAGES = ("numpy", "onnxruntime", "tokenizers", "torch", "sentence-transformer
 
 
 def main() -> None:
-    """Verifies, times in turn, prints and appends the JSON line."""
+    """Check, time in turn, print and append the line."""
     given = _arguments()
     texts = [doc.contents for doc in islice(read_docs([str(given.corpus)]), given.texts)]
     queries = [query.text for query in islice(read_queries(str(given.queries)), 200)]
@@ -36,7 +36,7 @@ def main() -> None:
     together = ours.encode_docs(texts[:32])
     for row, text in enumerate(texts[:32]):
         if not np.array_equal(ours.encode_docs([text]).dense[0], together.dense[row]):
-            raise SystemExit(f"text {row} alone gives another vector than among others: nothing is timed")
+            raise SystemExit(f"text {row} alone has another vector than in a batch: nothing is timed")
     contenders = {
         "mini": lambda: ours.encode_docs(texts),
         "sentence_transformers": lambda: theirs.encode(texts, batch_size=32),
@@ -53,13 +53,12 @@ def main() -> None:
             "p95": round(1e3 * float(np.quantile(waits, 0.95)), 2),
         },
     }
-    configuration = vars(given)
-    place = journal.append("encode_mini", PACKAGES, configuration, figures)
-    print(f"{figures}\nFrom {place}, commit {journal.commit()}.")
+    print(figures)
+    print(journal.append("encode_mini", PACKAGES, vars(given), figures))
 
 
 def query_seconds(encoder: encoders.Encoder, queries: list[str]) -> list[float]:
-    """How long each query takes by itself."""
+    """Return how many seconds each query takes by itself."""
     waits = []
     for query in queries:
         began = time.perf_counter()

@@ -1,42 +1,47 @@
-"""One JSON line for each benchmark run: what was measured, of which commit, on what, with what.
+"""The result files in benchmarks/results: every script appends its line here, and every page reads its figures here.
 
-Lines are appended to benchmarks/results/NAME.jsonl and never rewritten; a figure in the docs names its line.
+A document cites a line by its file and commit, which stay the same when other lines are added or removed.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from denslice import provenance
+from denslice.bench.result_lines import Line, append_line, read_lines
+from denslice.provenance import provenance
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-MEASURED = ("src", "benchmarks", ":!benchmarks/results")  # a run's own line does not make the next one dirty
+MEASURED = ("src", "benchmarks", ":!benchmarks/results")  # a run's own line does not make the next commit dirty
 
 
 def append(name: str, packages: Sequence[str], configuration: Mapping[str, Any], figures: Any) -> str:
-    """Appends the line; where it stands, as `benchmarks/results/NAME.jsonl:LINE`."""
-    settings = {name: _nameless(value) for name, value in configuration.items()}
-    line = provenance.provenance(packages, MEASURED) | {"configuration": settings, "figures": figures}
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{name}.jsonl"
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n")
-    number = len(path.read_text(encoding="utf-8").splitlines())
-    return f"{path.relative_to(ROOT).as_posix()}:{number}"
+    """Append a run to benchmarks/results/NAME.jsonl and return the sentence that cites it."""
+    settings = {name: _without_folders(value) for name, value in configuration.items()}
+    line = provenance(packages, MEASURED) | {"configuration": settings, "figures": figures}
+    append_line(RESULTS / f"{name}.jsonl", line)
+    return cited(name, [line])
 
 
-def commit() -> str:
-    """The commit that is measured, with "+dirty" where measured files differ from it."""
-    return provenance.commit(MEASURED)
+def lines(name: str) -> list[Line]:
+    """Return the lines of benchmarks/results/NAME.jsonl, oldest first."""
+    return read_lines(RESULTS / f"{name}.jsonl")
 
 
-def _nameless(value: Any) -> Any:
-    """A setting without the folders of this machine: of a path, only its last part."""
+def cited(name: str, some: Iterable[Line]) -> str:
+    """Return the sentence that says which file, commits and processors some figures come from."""
+    some = list(some)
+    commits = ", ".join(dict.fromkeys(line["commit"] for line in some))
+    hardware = [line["hardware"] for line in some if isinstance(line.get("hardware"), dict)]
+    processors = list(dict.fromkeys(one["cpu"] for one in hardware if "cpu" in one))
+    return f"From `benchmarks/results/{name}.jsonl`, commit {', '.join([commits, *processors])}."
+
+
+def _without_folders(value: Any) -> Any:
+    """Return a setting without the folders of this machine: a path becomes its last part."""
     if isinstance(value, list | tuple):
-        return [_nameless(one) for one in value]
+        return [_without_folders(one) for one in value]
     is_path = isinstance(value, Path) or (isinstance(value, str) and "/" in value and Path(value).exists())
     return Path(value).name if is_path else value

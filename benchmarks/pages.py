@@ -1,273 +1,362 @@
-"""Refreshes the figures in docs/ from the newest lines of benchmarks/results. Words around the tables stay.
+"""Refreshes the tables and plots in docs/ from the lines in benchmarks/results. The prose around them stays.
 
-python benchmarks/pages.py
+    python benchmarks/pages.py
+
+docs/slicing.md is made by slicings.py, and docs/reproduction/ by `denslice reproduce`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from statistics import median
+from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
-import gpu_page
-import living
-import msmarco
-import scaling_page
 import serve_load
-from denslice.bench.bench_table import ratios, table
+import three_node_cluster
+from denslice.bench.bench_table import is_good, reported, table
 from denslice.bench.recall_plot import recall_against_time, time_against_size
-from journal import RESULTS, ROOT
-from slicing_page import refresh
+from denslice.bench.result_lines import Line
+from denslice.capacity.plan import CapacityPlan, Need, plan, rates
+from denslice.reproduce.table_page import markdown, refresh
+from journal import RESULTS, ROOT, cited, lines
 
-MODELS = ("splade", "unicoil", "dense", "splade-dense", "unicoil-dense")
-FIVE = ("scifact:test", "fiqa-judged:test", "squad-dev:test", "cranfield:test", "npl:test")
-UNRELATED = ("fiqa-judged:test", "cranfield:test", "npl:test")  # nothing of their kind was trained on
-IN_DOMAIN = ("acl-title-abstract:test", "medquad:test")
-SLICES = (None, 768, 256, 128)
-SHIPPED = (
-    ("BM25", "untrained-768", "lexical"), ("MiniLM", "untrained-768", "dense"),
-    ("their sum, λ 20", "untrained-768", "λ 20"), ("λ 40", "untrained-768", "λ 40"),
-    ("mini, words", "mini-768", "lexical"), ("mini, meaning", "mini-768", "dense"),
-    ("**mini**", "mini-768", "hybrid"), ("M = 128", "mini-128", "hybrid"),
-    ("M = 768, float32", "mini-float-768", "hybrid"),
-)  # fmt: skip
-LOOKS = (
-    ("A", "without-768", "hybrid"), ("B", "together-broader-768", "hybrid"),
-    ("B, words", "together-broader-768", "lexical"), ("A, phrases 0.4, λ 50", "gentle-bold-768", "hybrid"),
-    ("halfway, phrases 0.3", "halfway-768", "hybrid"), ("the same, b = 0.3: shipped", "mini-768", "hybrid"),
-)  # fmt: skip
-REPRODUCTION = ROOT / "docs" / "reproduction"
-PICTURES = ROOT / "docs" / "benchmarks"
-Line = dict[str, Any]
+DOCS = ROOT / "docs"
 
 
 def main() -> None:
-    """Refreshes every page whose results are there."""
-    refresh(ROOT / "docs" / "training.md", {"models": models(), "slices": slices(), "speed": speed()})
-    refresh(ROOT / "docs" / "living-index.md", {"living": measured("living", living.table)})
-    refresh(ROOT / "docs" / "benchmarks.md", cpu())
-    tables = {"quality": quality(SHIPPED, (*FIVE, *IN_DOMAIN)), "looks": quality(LOOKS, FIVE)}
-    tables |= {"speed": mini_speed(), "tries": tries(), "phrases": phrases(), "lengths": lengths()}
-    refresh(ROOT / "docs" / "mini.md", tables)
-    refresh(ROOT / "docs" / "serving.md", {"load": load()})
-    refresh(ROOT / "docs" / "scaling.md", scaling_page.tables())
-    refresh(ROOT / "docs" / "gpu.md", gpu_page.tables())
-    refresh(REPRODUCTION.with_suffix(".md"), reproduced() | {"msmarco": msmarco.table()})
+    """Refresh every page."""
+    tables = {
+        "benchmarks": cpu(),
+        "gpu": gpu(),
+        "lab-notes": {"tries": tries(), "phrases": phrases(), "looks": looks()},
+        "living-index": {"commits": commits()},
+        "mini": {"quality": quality(), "speed": mini_speed()},
+        "scaling": {"cluster": cluster(), "plans": plans(), "plan": steps(plan(_need(1e9))), "rates": plan_rates()},
+        "serving": {"load": load()},
+        "training": {"models": models(), "slices": slices(), "speed": speed()},
+    }
+    for page, some in tables.items():
+        refresh(DOCS / f"{page}.md", some)
 
 
-def newest(name: str) -> tuple[Line, str]:
-    """The last line of a result file, and where it stands."""
-    lines = (RESULTS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
-    return json.loads(lines[-1]), f"`benchmarks/results/{name}.jsonl:{len(lines)}`"
+# --- benchmarks.md
+
+MILLION, ACL, BM25 = "splade-like-1000000", "acl-splade", "acl-title-abstract, BM25"
 
 
 def cpu() -> dict[str, str]:
-    """What `denslice bench cpu` measured last of each collection, as tables and pictures."""
-    lines = (RESULTS / "bench_cpu.jsonl").read_text(encoding="utf-8").splitlines()
-    newest = {}
-    for number, line in enumerate(map(json.loads, lines), 1):
-        slices = "" if line.get("slices", 768) == 768 else f", {line['slices']} slices"
-        newest[line["collection"] + slices] = (number, line)
-    made = {}
-    for collection, (number, line) in newest.items():
-        name = "".join(letter if letter.isalnum() else "-" for letter in collection)
-        told = (
-            f"From `benchmarks/results/bench_cpu.jsonl:{number}`, commit {line['commit']}, {line['hardware']['cpu']}."
+    """Return the tables of the newest runs of `denslice bench cpu`, and draw their plots."""
+    newest = {(line["collection"], line["slices"]): line for line in _cpu_lines()}
+    shown = {"million": newest[MILLION, 768], "acl": newest[ACL, 4096], "bm25": newest[BM25, 768]}
+    for name in ("million", "acl"):
+        (DOCS / "benchmarks" / f"{name}.svg").write_bytes(recall_against_time(shown[name]))
+    sizes = [line for (collection, _), line in newest.items() if collection.startswith("splade-like")]
+    sizes.sort(key=lambda line: int(line["figures"]["documents"]))
+    (DOCS / "benchmarks" / "size.svg").write_bytes(time_against_size(sizes))
+    made = {name: f"{table(line)}\n\n{cited('bench_cpu', [line])}" for name, line in shown.items()}
+    return made | {"slices": _by_slices([newest[ACL, 768], newest[ACL, 4096]]), "sizes": _by_size(sizes)}
+
+
+def _cpu_lines() -> list[Line]:
+    """Return the lines with today's names: older ones have `caution`, which was 1 - pruning."""
+    text = (RESULTS / "bench_cpu.jsonl").read_text(encoding="utf-8")
+    for old, new in (("denslice, caution", "denslice, pruning"), ("paper's formulation", "paper's method")):
+        text = text.replace(old, new)
+    return [json.loads(line, object_hook=_with_pruning) for line in text.splitlines()]
+
+
+def _with_pruning(fields: dict[str, Any]) -> dict[str, Any]:
+    return {"pruning": round(1 - fields["caution"], 2)} if "caution" in fields else fields
+
+
+def _by_slices(some: Sequence[Line]) -> str:
+    """Return recall and size of denslice by number of slices, on one collection."""
+    rows = []
+    for line in some:
+        ours = _denslice(line)
+        recalls = {k: point[f"recall@{k}"] for point in reported(ours) for k in [point["k"]]}
+        rows.append(
+            [
+                f"{line['slices']:,}",
+                *(f"{found:.3f}" for found in recalls.values()),
+                f"{ours['build']['bytes'] / ours['documents']:,.0f}",
+            ]
         )
-        made[name] = f"{table(line)}\n\n{told}"
-        if len(line["figures"]["contenders"]) > 1:
-            made[f"{name}-ratios"] = ratios(line)
-            if len(line["figures"]["contenders"]) > 2:
-                (PICTURES / f"{name}.svg").write_bytes(recall_against_time(line))
-    alike = [line for collection, (_, line) in newest.items() if collection.startswith("splade-like")]
-    (PICTURES / "size.svg").write_bytes(time_against_size(alike))
-    return made
+    head = ["slices", "recall@10", "recall@100", "recall@1000", "bytes/doc on disk"]
+    return f"{markdown(head, rows)}\n\n{cited('bench_cpu', some)}"
 
 
-def trained() -> dict[str, Line]:
-    """The newest test result of each model."""
-    lines = [json.loads(line) for line in (RESULTS / "train_acl.jsonl").read_text(encoding="utf-8").splitlines()]
-    return {line["model"]: line for line in lines if line["split"] == "test"}
+def _by_size(some: Sequence[Line]) -> str:
+    """Return p50 of denslice, exact and with pruning, and the time to build, by number of documents."""
+    rows = []
+    for line in some:
+        ours = _denslice(line)
+        exact, pruned = (reported(_denslice(line, name)) for name in ("denslice", "denslice, pruning"))
+        times = [f"{point['p50_ms']:.2f}" for points in (exact, pruned) for point in points if is_good(point)]
+        build = ours["build"]
+        size = f"{build['bytes'] / ours['documents']:,.0f}"
+        rows.append([f"{ours['documents']:,}", *times, f"{build['build_s']:.1f}", size])
+    ways = [f"{way}, k = {k}" for way in ("exact", "pruning") for k in (10, 100, 1000)]
+    return f"{markdown(['documents', *ways, 'build s', 'bytes/doc on disk'], rows)}\n\n{cited('bench_cpu', some)}"
 
 
-def models() -> str:
-    """Each model and each part of it with every weight."""
-    rows = [["model", "scored by", "RR@10", "nDCG@10", "R@1000", "weights a passage"]]
-    for name in MODELS:
-        line = trained()[name]
-        for view in ("lexical", "dense", "joint"):
-            if view in line["measures"]:
-                found = line["measures"][view]
-                weights = f"{line['weights']['docs']:.0f}" if view == "lexical" else ""
-                rows.append([name, view, *(f"{found[m]:.4f}" for m in ("RR@10", "nDCG@10", "R@1000")), weights])
-    return markdown(rows)
+def _denslice(line: Line, name: str = "denslice") -> Line:
+    return next(one for one in line["figures"]["contenders"] if one["name"] == name)
 
 
-def slices() -> str:
-    """RR@10 of the lexical and joint scores by number of slices, and what is left of it in percent."""
-    rows = [["model", "scored by", "30K", *(f"{m}, query {q}" for m in SLICES[1:] for q in ("sliced", "full"))]]
-    for name in MODELS:
-        measures = trained()[name]["measures"]
-        for view in ("lexical", "joint"):
-            if view in measures:
-                whole = measures[view]["RR@10"]
-                names = [f"{view}-{m}{full}" for m in SLICES[1:] for full in ("", "-full")]
-                cells = [measures[one]["RR@10"] for one in names]
-                rows.append([name, view, f"{whole:.4f}", *(f"{c:.4f} ({100 * c / whole:.1f} %)" for c in cells)])
-    return markdown(rows)
+# --- gpu.md
+
+STAGES = "two stages, 64 weights, then 10,000 rescored"
+PEERS = (  # PyTorch's searches, and denslice's to compare them with
+    ("PyTorch, as the paper: 64 weights", "exact, 64 weights"),
+    ("PyTorch, as the paper: every slice", "exact, every slice"),
+    (f"PyTorch, as the paper: {STAGES}", STAGES),
+    (f"PyTorch, as the paper: {STAGES}", "exact, every slice"),
+    ("PyTorch: dense scan", "dense exact"),
+)
+NOT_SHOWN = ("PyTorch", "postings alone")  # the first have a table of their own, the second are for research
 
 
-def speed() -> str:
-    """Passages a second, training and encoding, on the GPU and on the CPU."""
-    rows = [["", "passages a second"]]
-    for name in MODELS:
-        log = [json.loads(line) for line in (RESULTS / "acl" / name / "log.jsonl").read_text().splitlines()]
-        rates = [entry["passages_per_s"] for entry in log if "passages_per_s" in entry]
-        rows.append([f"training {name}, H200, two or three runs at a time", f"{median(rates):,.0f}"])
-    line, _ = newest("encode_gpu")
-    best: dict[str, float] = {}
-    for one in line["figures"]:
-        heads = " + ".join(part for part in (one["lexical"], one["dense"]) if part != "none")
-        best[heads] = max(best.get(heads, 0), one["passages_a_second"])
-    rows += [[f"encoding {heads}, H200", f"{rate:,.0f}"] for heads, rate in best.items()]
-    line, _ = newest("train_cpu")
-    rows.append([f"training {line['model']}, two CPU cores, batches of 32", f"{line['passages_per_s']:,.1f}"])
-    line, _ = newest("encode_cpu")
-    for contender, rates in line["figures"]["passages_a_second"].items():
-        rows.append([f"encoding all-MiniLM-L6-v2, two CPU cores, {contender}", f"{rates['p50']:,.1f}"])
-    return markdown(rows)
+def gpu() -> dict[str, str]:
+    """Return the newest run of `denslice bench gpu`, the range over all runs, and the comparison with PyTorch."""
+    runs = lines("gpu")
+    rows, newest = [], runs[-1]
+    for at, one in enumerate(newest["figures"]):
+        if not one["name"].startswith(NOT_SHOWN):
+            every = [run["figures"][at]["p50_ms"] for run in runs]
+            place = [one["gates"], str(one["slices"]), one["name"]]
+            times = [f"{one['p50_ms']:.3f}", f"{one['p95_ms']:.3f}", f"{min(every):.3f} to {max(every):.3f}"]
+            rows.append([*place, *times, f"{one['queries_a_second']:,}" if "queries_a_second" in one else ""])
+    head = ["gates", "slices", "search", "p50 ms", "p95 ms", f"p50 of {len(runs)} runs", "queries/s"]
+    asked, earlier = newest["configuration"], ", ".join(run["commit"] for run in runs[:-1])
+    where = f"{asked['gpu']}, {asked['docs']:,} documents, k = {asked['k']:,}; earlier runs: commit {earlier}."
+    peers = markdown(["PyTorch", "p50 ms", "denslice", "times as fast"], _peers(runs))
+    return {"runs": f"{markdown(head, rows)}\n\n{cited('gpu', [newest])} {where}", "peers": peers}
 
 
-def quality(columns: Sequence[tuple[str, str, str]], names: Sequence[str]) -> str:
-    """nDCG@10 by collection: a column is of an encoder and a number of slices, in one way of searching."""
-    found: dict[tuple[str, str], tuple[Line, str]] = {}
-    lines = (RESULTS / "mini_quality.jsonl").read_text(encoding="utf-8").splitlines()
-    for number, line in enumerate(map(json.loads, lines), 1):
-        encoder = line["configuration"]["encoder"]
-        if "phrases" not in line["configuration"] and encoder.startswith("mini"):  # before there were any
-            encoder = encoder.replace("mini", "without")
-        place = f"`benchmarks/results/mini_quality.jsonl:{number}` (commit {line['commit']})"
-        for collection, by_slices in line["figures"]["ndcg@10"].items():
-            found |= {(collection, f"{encoder}-{slices}"): (ways, place) for slices, ways in by_slices.items()}
-    cells = {name: [found.get((name, key), ({}, ""))[0].get(way) for _, key, way in columns] for name in names}
-    rows = [["collection", *(name for name, _, _ in columns)]]
-    rows += [[_called(name), *map(_cell, cells[name])] for name in FIVE]
-    for told, some in (("**mean of the five**", FIVE), ("mean of the three unrelated", UNRELATED)):
-        means = [_mean_of([cells[name][at] for name in some]) for at in range(len(columns))]  # where all were measured
-        rows.append([told, *map(_cell, means)])
-    rows += [[_called(name), *map(_cell, cells[name])] for name in names if name in IN_DOMAIN]
-    shown = {key for _, key, _ in columns}
-    places = dict.fromkeys(place for (name, key), (_, place) in found.items() if name in names and key in shown)
-    return f"{markdown(rows)}\n\nFrom {', '.join(places)}."
+def _peers(runs: Sequence[Line]) -> list[list[str]]:
+    rows = []
+    for peer, ours in PEERS:
+        ratios = [_p50(run, peer) / _p50(run, ours) for run in runs]
+        times = f"{ratios[-1]:.1f} ({min(ratios):.1f} to {max(ratios):.1f})"
+        rows.append([peer.partition(": ")[2], f"{_p50(runs[-1], peer):.3f}", ours, times])
+    return rows
 
 
-def _called(name: str) -> str:
-    """A collection's name, and whether training saw other questions of its kind."""
-    return name.partition(":")[0] + ("" if name in UNRELATED else ", in domain")
-
-
-def lengths() -> str:
-    """nDCG@10 with a fixed average length and with each collection's own, a row for each line of the result file."""
-    path = RESULTS / "average_length.jsonl"
-    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    fixed = list(dict.fromkeys(one for line in lines for one in line["figures"]["mean"]))
-    rows = [["encoder", "mean over", *fixed]]
-    for line in lines:
-        means = line["figures"]["mean"]
-        names = ", ".join(name.replace(":", " ") for name in line["figures"]["ndcg@10"])
-        rows.append([line["configuration"]["encoder"], names, *(_cell(means.get(one)) for one in fixed)])
-    commits = ", ".join(dict.fromkeys(line["commit"] for line in lines))
-    return f"{markdown(rows)}\n\nFrom `benchmarks/results/average_length.jsonl`, commits {commits}."
-
-
-def mini_speed() -> str:
-    """Passages a second and ms a query of the embedded model."""
-    line, place = newest("encode_mini")
-    figures = line["figures"]
-    rates = figures["passages_a_second"]
-    rows = [["two CPU cores", ""]]
-    rows.append(["mini, passages a second", f"{rates['mini']:.1f}"])
-    rows.append(
-        ["sentence-transformers, all-MiniLM-L6-v2 in float32, same texts", f"{rates['sentence_transformers']:.1f}"]
-    )
-    rows.append(["times as fast", f"{figures['times_as_fast']:.2f}"])
-    rows.append(["mini, ms a query, median (p95)", f"{figures['query_ms']['p50']} ({figures['query_ms']['p95']})"])
-    return f"{markdown(rows)}\n\nFrom {place}, commit {line['commit']}, {line['hardware']['cpu']}."
-
-
-def tries() -> str:
-    """What each training run gave on dev splits, by how far its weights are taken, and sums of several."""
-    lines = [json.loads(line) for line in (RESULTS / "mini_tries.jsonl").read_text(encoding="utf-8").splitlines()]
-    kinds = ("seen", "unseen")
-    rows = [["shares of runs", *(f"{part}, {kind}" for part in ("words", "meaning", "both λ 40") for kind in kinds)]]
-    rows[0] += ["all", "best λ"]
-    for line in lines:
-        parts = [f"{line[kind][way]:.4f}" for way in ("lexical", "dense", "40") for kind in kinds]
-        rows.append([_shares(line), *parts, f"{line['mean']['40']:.4f}", str(line["best"]["lam"])])
-    return f"{markdown(rows)}\n\nFrom `benchmarks/results/mini_tries.jsonl`."
-
-
-def phrases() -> str:
-    """What phrases gave on dev splits, in 8 bits and through an index: means over the collections, for each λ."""
-    path = RESULTS / "mini_phrases.jsonl"
-    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    ways = list(next(iter(lines[0]["ndcg@10"].values())))
-    rows = [["weights", "phrases", *(f"λ {way}" if way.isdigit() else "words alone" for way in ways)]]
-    for line in lines:
-        means = [_mean_of([one[way] for one in line["ndcg@10"].values()]) for way in ways]
-        rows.append([line["weights"], f"{line['phrases']:g}", *map(_cell, means)])
-    return f"{markdown(rows)}\n\nFrom `benchmarks/results/mini_phrases.jsonl`."
-
-
-def _shares(line: Line) -> str:
-    """Which runs' changes a try has, and how much of each."""
-    shares = line["shares"] if "shares" in line else {line["config"]: line["share"]}
-    told = [f"{share:.3g} {name}" for name, share in shares.items() if share]
-    return " + ".join(told) or "untrained"
-
-
-def _cell(value: float | None) -> str:
-    return "" if value is None else f"{value:.4f}"
-
-
-def _mean_of(values: list[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if len(known) == len(values) else None
-
-
-def load() -> str:
-    """The server under load: the newest line of each encoder and time."""
-    lines = (RESULTS / "serve_load.jsonl").read_text(encoding="utf-8").splitlines()
-    kept: dict[tuple[str, float], tuple[int, Line]] = {}
-    for number, line in enumerate(map(json.loads, lines), 1):
-        kept[line["figures"]["encoder"], line["figures"]["seconds"]] = number, line
-    table = serve_load.table([line["figures"] for _, line in kept.values()])
-    places = [f"`benchmarks/results/serve_load.jsonl:{at}`, commit {line['commit']}" for at, line in kept.values()]
-    hardware = sorted({line["hardware"]["cpu"] for _, line in kept.values()})
-    return f"{table}\n\nFrom {'; '.join(places)}. {', '.join(hardware)}."
-
-
-def reproduced() -> dict[str, str]:
-    """What `denslice reproduce --to docs/reproduction/COLLECTION` wrote, by collection and name."""
-    found = {}
-    for path in sorted(REPRODUCTION.glob("*/*.md")):
-        data = path.parent.name
-        text = path.read_text(encoding="utf-8").strip()
-        found[f"{data}-{path.stem}"] = text.replace("](figure3", f"](reproduction/{data}/figure3")
+def _p50(run: Line, name: str) -> float:
+    found: float = next(o["p50_ms"] for o in run["figures"] if o["name"] == name and o["gates"] == "uniform")
     return found
 
 
-def measured(name: str, table: Callable[[Any], str]) -> str:
-    """The newest figures of a benchmark, in its own table."""
-    line, place = newest(name)
-    return f"{table(line['figures'])}\n\nFrom {place}, commit {line['commit']}, {line['hardware']['cpu']}."
+# --- mini.md and lab-notes.md
+
+FIVE = ("scifact:test", "squad-dev:test", "fiqa-judged:test", "cranfield:test", "npl:test")
+UNRELATED = FIVE[2:]  # no question of their kind was trained on
+WAYS = {  # searches of the table, and what they are called there
+    "bm25": "BM25",
+    "BM25 + MiniLM, dense": "MiniLM",
+    "BM25 + MiniLM, λ = 20": "BM25 + 20 · MiniLM",
+    "BM25 + MiniLM, λ = 40": "BM25 + 40 · MiniLM",
+    "mini, lexical": "mini, lexical",
+    "mini, dense": "mini, dense",
+    "mini": "mini",
+}
+LOOKS = ("A", "B", "A, phrases 0.4, λ = 50", "halfway, phrases 0.3, b = 0.4", "halfway, phrases 0.3, b = 0.3")
 
 
-def markdown(rows: list[list[str]]) -> str:
-    """A table; the first row is its head."""
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join([lines[0], f"|{' --- |' * len(rows[0])}", *lines[1:]])
+def quality() -> str:
+    """Return nDCG@10 of the embedded model and of its baselines, and by how much it is ahead of each."""
+    line = lines("quality")[-1]
+    found, queries = line["figures"]["ndcg@10"], line["figures"]["queries"]
+    rows = []
+    for name in FIVE:
+        rows.append([_collection(name), f"{queries[name]:,}", *(f"{found[name][way]['mean']:.3f}" for way in WAYS)])
+    for told, some in (("mean of the five", FIVE), ("mean of the three unrelated", UNRELATED)):
+        rows.append([told, "", *(f"{fmean(found[name][way]['mean'] for name in some):.3f}" for way in WAYS)])
+        rows.append(["mini is ahead by", "", *(_ahead([found[name][way] for name in some]) for way in WAYS)])
+    return f"{markdown(['collection', 'queries', *WAYS.values()], rows)}\n\n{cited('quality', [line])}"
+
+
+def _ahead(some: Sequence[Mapping[str, float]]) -> str:
+    """Return the mean difference over collections, and half its 95 % interval; collections are independent."""
+    half = sum(one["half"] ** 2 for one in some) ** 0.5 / len(some)
+    return f"{fmean(one['ahead'] for one in some):+.3f} ± {half:.3f}" if half else ""
+
+
+def _collection(name: str) -> str:
+    return name.partition(":")[0] + ("" if name in UNRELATED else ", in domain")
+
+
+def mini_speed() -> str:
+    """Return passages a second and milliseconds a query of the embedded model."""
+    line = lines("encode_mini")[-1]
+    figures, passages = line["figures"], line["figures"]["passages_a_second"]
+    rows = [
+        ["mini, passages a second", f"{passages['mini']:.1f}"],
+        ["all-MiniLM-L6-v2 in sentence-transformers, float32", f"{passages['sentence_transformers']:.1f}"],
+        ["mini, milliseconds a query, p50 (p95)", f"{figures['query_ms']['p50']} ({figures['query_ms']['p95']})"],
+    ]
+    return f"{markdown(['two CPU cores', ''], rows)}\n\n{cited('encode_mini', [line])}"
+
+
+def tries() -> str:
+    """Return what training runs gave on dev splits, by how far their weights are taken."""
+    head = [f"{part}, {kind}" for part in ("lexical", "dense", "hybrid") for kind in ("trained", "unseen")]
+    rows = []
+    for line in lines("mini_tries"):
+        parts = [f"{line[kind][way]:.4f}" for way in ("lexical", "dense", "40") for kind in ("seen", "unseen")]
+        shares = line["shares"] if "shares" in line else {line["config"]: line["share"]}
+        named = [run if share == 1 else f"{share:g} {run}" for run, share in shares.items() if share]
+        rows.append([" + ".join(named) or "untrained", *parts])
+    return f"{markdown(['weights', *head], rows)}\n\nFrom `benchmarks/results/mini_tries.jsonl`."
+
+
+def phrases() -> str:
+    """Return nDCG@10 on dev splits at λ = 40, by body and weight of phrases."""
+    found: dict[str, dict[str, float]] = {}
+    for line in lines("mini_phrases"):
+        mean = fmean(one["40"] for one in line["ndcg@10"].values())
+        found.setdefault(line["weights"], {})[f"{line['phrases']:g}"] = mean
+    rows = [[weights, *(f"{mean:.4f}" for mean in means.values())] for weights, means in found.items()]
+    head = ["body", *(f"phrases {weight}" for weight in next(iter(found.values())))]
+    return f"{markdown(head, rows)}\n\nFrom `benchmarks/results/mini_phrases.jsonl`."
+
+
+def looks() -> str:
+    """Return mean nDCG@10 on the test sets of the models that were measured there, oldest first."""
+    some = [line for line in lines("mini_quality") if set(FIVE) <= line["figures"]["ndcg@10"].keys()]
+    rows = []
+    for label, line in zip(LOOKS, some, strict=True):
+        found = line["figures"]["ndcg@10"]
+        means = [f"{fmean(found[name]['768']['hybrid'] for name in names):.4f}" for names in (FIVE, UNRELATED)]
+        rows.append([label, *means])
+    head = ["model", "mean of the five", "mean of the three unrelated"]
+    return f"{markdown(head, rows)}\n\n{cited('mini_quality', some)}"
+
+
+# --- living-index.md, scaling.md and serving.md
+
+SIZES = {"10 million": 10e6, "1 billion": 1e9, "100 billion": 100e9}
+
+
+def commits() -> str:
+    """Return what commits of one document cost, by index format."""
+    some = lines("commits")
+    rows = []
+    for line in some:
+        asked, ms = line.get("configuration", line), line.get("figures", line)["ms"]  # older lines have no sections
+        times = [ms["commit"]["p50"], ms["commit"]["p99"], ms["first search"]["p50"], ms["warm search"]["p50"]]
+        name = f"format {line.get('index_format', 2)}, {asked['commits']:,} commits"
+        rows.append([name, *(f"{time:.2f}" for time in times)])
+    head = ["ms", "commit, p50", "commit, p99", "first search after it, p50", "warm search, p50"]
+    return f"{markdown(head, rows)}\n\n{cited('commits', some)}"
+
+
+def cluster() -> str:
+    """Return what three_node_cluster.py measured: a column for each collection."""
+    some = lines("cluster")
+    figures = []
+    for line in some:
+        asked = line["configuration"]
+        name = f"{asked['texts']}, {asked['encoder']}" if asked["texts"] else "synthetic vectors"
+        figures.append(line["figures"] | {"collection": name})
+    return f"{three_node_cluster.table(figures)}\n\n{cited('cluster', some)}"
+
+
+def plans() -> str:
+    """Return the plans of three sizes side by side, with and without dense vectors."""
+    head = ["", *(f"{name}, {kind}" for name in SIZES for kind in ("lexical", "with 256 dimensions"))]
+    made = [plan(_need(docs, dense)) for docs in SIZES.values() for dense in (0, 256)]
+    rows = [["disk", *(_value(one.steps, "disk") for one in made)]]
+    for device, unit, fleet in (("CPU", "core", "machines"), ("GPU", "GPU", "GPUs")):
+        for name in ("read by searches", f"{unit} time a query", fleet, "latency", "queries a second", "encoding"):
+            rows.append([f"{device}: {name}", *(_value(getattr(one, device.lower()).steps, name) for one in made)])
+    return markdown(head, rows)
+
+
+def steps(made: CapacityPlan) -> str:
+    """Return one plan with its arithmetic."""
+    groups = (("", made.steps), ("CPUs: ", made.cpu.steps), ("GPUs: ", made.gpu.steps))
+    rows = [[f"{group}{step.name}", step.value, step.arithmetic] for group, some in groups for step in some]
+    return markdown(["", "", "arithmetic"], rows)
+
+
+def plan_rates() -> str:
+    """Return the rates of `denslice plan`, and where, when and with which index format they were measured."""
+    rows = []
+    for rate in rates().values():
+        source = f"`{rate['source']}`, commit {rate['commit']}"
+        rows.append([f"{rate['value']:g}", rate["unit"], source, rate["date"], str(rate["index_format"] or "")])
+    return markdown(["", "", "from", "date", "index format"], rows)
+
+
+def _need(docs: float, dense: int = 256) -> Need:
+    return Need(docs, weights=120, slices=256, dense=dense)
+
+
+def _value(some: Sequence[Any], name: str) -> str:
+    found: str = next(step.value for step in some if step.name == name)
+    return found
+
+
+def load() -> str:
+    """Return the server under load: the newest line of each encoder and duration."""
+    newest = {(line["figures"]["encoder"], line["figures"]["seconds"]): line for line in lines("serve_load")}
+    shown = serve_load.table([line["figures"] for line in newest.values()])
+    return f"{shown}\n\n{cited('serve_load', newest.values())}"
+
+
+# --- training.md
+
+MODELS = ("splade", "unicoil", "dense", "splade-dense", "unicoil-dense")
+
+
+def models() -> str:
+    """Return the effectiveness of each model and each part of it, with every weight."""
+    rows = []
+    for name, line in _trained().items():
+        for part in ("lexical", "dense", "joint"):
+            if part in line["measures"]:
+                found = line["measures"][part]
+                weights = f"{line['weights']['docs']:.0f}" if part == "lexical" else ""
+                rows.append([name, part, *(f"{found[m]:.4f}" for m in ("RR@10", "nDCG@10", "R@1000")), weights])
+    return markdown(["model", "score", "RR@10", "nDCG@10", "R@1000", "weights a passage"], rows)
+
+
+def slices() -> str:
+    """Return RR@10 by number of slices, and the share of the unsliced score that is left."""
+    ways = [(m, full) for m in (768, 256, 128) for full in ("", "-full")]
+    rows = []
+    for name, line in _trained().items():
+        for part in ("lexical", "joint"):
+            if part in line["measures"]:
+                whole = line["measures"][part]["RR@10"]
+                cells = [line["measures"][f"{part}-{m}{full}"]["RR@10"] for m, full in ways]
+                rows.append([name, part, f"{whole:.4f}", *(f"{c:.4f} ({100 * c / whole:.1f} %)" for c in cells)])
+    head = [f"{m}, {'full' if full else 'sliced'} query" for m, full in ways]
+    return markdown(["model", "score", "all weights", *head], rows)
+
+
+def speed() -> str:
+    """Return passages a second of training and encoding, on the GPU and on the CPU."""
+    trained = [(f"training {name}, H200, two or three runs at a time", line) for name, line in _trained().items()]
+    rows = [[name, f"{line['passages_per_s']:,.0f}"] for name, line in trained]
+    best: dict[str, float] = {}
+    for one in lines("encode_gpu")[-1]["figures"]:
+        heads = " + ".join(part for part in (one["lexical"], one["dense"]) if part != "none")
+        best[heads] = max(best.get(heads, 0), one["passages_a_second"])
+    rows += [[f"encoding {heads}, H200", f"{rate:,.0f}"] for heads, rate in best.items()]
+    line = lines("train_cpu")[-1]
+    rows.append([f"training {line['model']}, two CPU cores, batches of 32", f"{line['passages_per_s']:,.1f}"])
+    for contender, measured in lines("encode_cpu")[-1]["figures"]["passages_a_second"].items():
+        rows.append([f"encoding all-MiniLM-L6-v2, two CPU cores, {contender}", f"{measured['p50']:,.1f}"])
+    return markdown(["", "passages a second"], rows)
+
+
+def _trained() -> dict[str, Line]:
+    newest = {line["model"]: line for line in lines("train_acl") if line["split"] == "test"}
+    return {name: newest[name] for name in MODELS}
 
 
 if __name__ == "__main__":

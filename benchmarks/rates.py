@@ -1,26 +1,26 @@
-"""Takes the rates that `denslice plan` counts with from the newest lines of benchmarks/results.
+"""Writes src/denslice/capacity/rates.json, the rates of `denslice plan`, from the newest lines of benchmarks/results.
 
-Writes src/denslice/capacity/rates.json. Each rate names the line it came from, its commit and date, and the format of
-the index that was read, null where none was.
+    python benchmarks/rates.py
 
-python benchmarks/rates.py
+Each rate names its result file, commit and date, and the index format it was measured with (null if no index was read).
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from denslice.capacity.plan import KEPT_BYTES, LOST_BYTES, kept_weights
-from journal import RESULTS, ROOT
+from journal import ROOT, lines
 
 RATES = ROOT / "src" / "denslice" / "capacity" / "rates.json"
 FEW = 64  # query weights of the GPU's smaller measurement
-MILLION = "splade-like-1000000"  # the collection that search on the CPU is taken from
-INDEX_FORMATS = {"d0f9d32e72d6": 1, "eb89099d29ce": 2, "56f68c721803": 2}  # of commits whose lines do not tell it
+MILLION = "splade-like-1000000"  # the collection that CPU search is measured on
+INDEX_FORMATS = {"d0f9d32e72d6": 1, "eb89099d29ce": 2, "56f68c721803": 2}  # of commits whose lines lack it
 WITHOUT_INDEX = ("ray_calls", "encode_mini", "encode_gpu")
 
 
@@ -28,43 +28,42 @@ WITHOUT_INDEX = ("ray_calls", "encode_mini", "encode_gpu")
 class Source:
     """A line of a result file."""
 
-    told: dict[str, Any]
-    place: str
+    line: dict[str, Any]
+    file: str
     index_format: int | None
 
     def rate(self, value: float, unit: str) -> dict[str, Any]:
-        """A rate, and where and when it was measured."""
-        measured = {"source": self.place, "commit": self.told["commit"], "date": self.told["date"][:10]}
+        """Return a rate with its file, commit, date and index format."""
+        measured = {"source": self.file, "commit": self.line["commit"], "date": self.line["date"][:10]}
         return {"value": round(float(value), 6), "unit": unit, **measured, "index_format": self.index_format}
 
 
 def main() -> None:
-    """Writes the file."""
+    """Write the file."""
     RATES.write_text(json.dumps(rates(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     print(f"wrote {RATES.relative_to(ROOT)}")
 
 
-def rates(lines: dict[str, int] | None = None) -> dict[str, Any]:
-    """The rates, from the newest lines or from those of these numbers."""
-    return _cpu(lines) | _dense(lines) | _gpu(lines) | _ray(lines) | _encoding(lines)
+def rates(commits: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return the rates from the newest lines, or from those of these commits, by name of the result file."""
+    return _cpu(commits) | _dense(commits) | _gpu(commits) | _ray(commits) | _encoding(commits)
 
 
-def source(name: str, lines: dict[str, int] | None, collection: str | None = None) -> Source:
-    """A line of a result file, the newest (of a collection) unless its number is given."""
-    found = [json.loads(line) for line in (RESULTS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
-    newest = max(at for at, line in enumerate(found, 1) if collection in (None, line.get("collection")))
-    number = (lines or {}).get(name, newest)
-    told = found[number - 1]
-    index_format = None if name in WITHOUT_INDEX else told.get("index_format") or INDEX_FORMATS[told["commit"]]
-    return Source(told, f"benchmarks/results/{name}.jsonl:{number}", index_format)
+def source(name: str, commits: Mapping[str, str] | None, collection: str | None = None) -> Source:
+    """Return the newest line of a result file, or the newest of a commit; `collection` restricts it further."""
+    wanted = {"commit": (commits or {}).get(name), "collection": collection}
+    found = [line for line in lines(name) if all(line.get(key) == one for key, one in wanted.items() if one)]
+    line = found[-1]
+    index_format = None if name in WITHOUT_INDEX else line.get("index_format") or INDEX_FORMATS[line["commit"]]
+    return Source(line, f"benchmarks/results/{name}.jsonl", index_format)
 
 
-def _cpu(lines: dict[str, int] | None) -> dict[str, Any]:
-    measured = source("bench_cpu", lines, MILLION)
-    figures = measured.told["figures"]
+def _cpu(commits: Mapping[str, str] | None) -> dict[str, Any]:
+    measured = source("bench_cpu", commits, MILLION)
+    figures = measured.line["figures"]
     ours = next(one for one in figures["contenders"] if one["name"] == "denslice")
     docs, weights = figures["documents"], figures["weights_a_document"]
-    kept = kept_weights(weights, measured.told["slices"])
+    kept = kept_weights(weights, measured.line["slices"])
     ms = next(one["p50_ms"] for one in ours["settings"] if one["k"] == 10 and one.get("reported"))
     fixed = ours["build"]["bytes"] / docs - KEPT_BYTES * kept - LOST_BYTES * (weights - kept)
     search = measured.rate(ms * 1e6 / docs, "ms of one core a million passages, k = 10")
@@ -74,10 +73,10 @@ def _cpu(lines: dict[str, int] | None) -> dict[str, Any]:
     }
 
 
-def _dense(lines: dict[str, int] | None) -> dict[str, Any]:
-    """A straight line through the widths measured."""
-    measured = source("dense_cpu", lines)
-    figures = measured.told["figures"]
+def _dense(commits: Mapping[str, str] | None) -> dict[str, Any]:
+    """Fit a straight line to the times of the measured widths."""
+    measured = source("dense_cpu", commits)
+    figures = measured.line["figures"]
     slope, fixed = np.polyfit([one["dimensions"] for one in figures], [one["ms_a_million"] for one in figures], 1)
     return {
         "cpu_dense_ms_a_million": measured.rate(max(fixed, 0.0), "ms of one core a million passages, of any width"),
@@ -85,11 +84,11 @@ def _dense(lines: dict[str, int] | None) -> dict[str, Any]:
     }
 
 
-def _gpu(lines: dict[str, int] | None) -> dict[str, Any]:
-    """Of passages with a weight in every slice: a straight line through few and all query weights, and a dense scan."""
-    measured = source("gpu", lines)
-    figures = measured.told["figures"]
-    millions = measured.told["configuration"]["docs"] / 1e6
+def _gpu(commits: Mapping[str, str] | None) -> dict[str, Any]:
+    """Fit a straight line to few and all query weights, over passages with a weight in every slice."""
+    measured = source("gpu", commits)
+    figures = measured.line["figures"]
+    millions = measured.line["configuration"]["docs"] / 1e6
     times = {(one["name"], one["gates"]): one for one in figures}
     few, every = times["exact, 64 weights", "Zipf-like"], times["exact, every slice", "Zipf-like"]
     slope = (every["p50_ms"] - few["p50_ms"]) / (every["slices"] - FEW)
@@ -104,19 +103,19 @@ def _gpu(lines: dict[str, int] | None) -> dict[str, Any]:
     }
 
 
-def _ray(lines: dict[str, int] | None) -> dict[str, Any]:
-    measured = source("ray_calls", lines)
-    figures = measured.told["figures"]
+def _ray(commits: Mapping[str, str] | None) -> dict[str, Any]:
+    measured = source("ray_calls", commits)
+    figures = measured.line["figures"]
     return {
         "ray_ms": measured.rate(max(figures["fixed_ms"], 0.0), "ms that Ray adds to a query"),
         "ray_ms_a_shard": measured.rate(figures["ms_a_shard"], "ms that Ray adds for each shard"),
     }
 
 
-def _encoding(lines: dict[str, int] | None) -> dict[str, Any]:
-    cpu, gpu = source("encode_mini", lines), source("encode_gpu", lines)
-    mini = cpu.told["figures"]["passages_a_second"]["mini"] / cpu.told["hardware"]["cores"]
-    heads = [one for one in gpu.told["figures"] if (one["lexical"], one["dense"]) == ("splade", "cls")]
+def _encoding(commits: Mapping[str, str] | None) -> dict[str, Any]:
+    cpu, gpu = source("encode_mini", commits), source("encode_gpu", commits)
+    mini = cpu.line["figures"]["passages_a_second"]["mini"] / cpu.line["hardware"]["cores"]
+    heads = [one for one in gpu.line["figures"] if (one["lexical"], one["dense"]) == ("splade", "cls")]
     splade = max(one["passages_a_second"] for one in heads)
     return {
         "mini_passages_a_core": cpu.rate(mini, "passages a second that mini encodes on one core"),

@@ -1,7 +1,7 @@
-"""What asking one more shard costs: milliseconds of a search by how many shards are asked, all on this machine.
+"""Times what one more shard adds to a search: milliseconds by the number of shards, all on this machine.
 
-Makes a cluster of tiny shards, so that nearly all of the time is Ray's, and asks the first 1, 2, 4, 8 and 16 of them.
-Appends a line to benchmarks/results/ray_calls.jsonl.
+The shards are tiny, so that nearly all of the time is Ray's; queries go to the first 1, 2, 4, 8 and 16 of them.
+Appends a line to results/ray_calls.jsonl.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ sys.path.insert(0, str(journal.ROOT / "tests"))
 from denslice import Query, open_cluster
 from denslice.cluster.cluster_build import build_cluster
 from denslice.cluster.replica import Find, packed
-from denslice.search.two_stage import Settings
+from denslice.options import SearchOptions
 from three_nodes import Unseen, questions, three_nodes, write_texts
 
 PACKAGES = ("numpy", "ray")
@@ -29,7 +29,7 @@ ASKED = (1, 2, 4, 8, 16)
 
 
 def main() -> None:
-    """Measures, prints and appends the JSON line."""
+    """Measure, print and append the line."""
     asked = _arguments()
     with tempfile.TemporaryDirectory() as work, three_nodes():
         figures = measure(Path(work), asked)
@@ -38,11 +38,11 @@ def main() -> None:
 
 
 def measure(work: Path, asked: argparse.Namespace) -> dict[str, Any]:
-    """p50 by number of shards, and the straight line through them."""
+    """Return p50 by number of shards, and the straight line through these times."""
     texts = write_texts(work / "docs.jsonl", 200)
     build_cluster([str(texts)], work / "c", {"encoder": "bm25", "slices": 64}, max(ASKED), Unseen())
     with open_cluster(work / "c", cpus=0.05, complete=True) as cluster:
-        view, settings = cluster._view, Settings(10)
+        view, settings = cluster.reader, SearchOptions(10)
         query = view.query_vectors(view.encode([Query("", questions(1)[0])]), settings)
         p50 = {}
         for count in ASKED:

@@ -1,11 +1,11 @@
-"""The server under load, beside the same queries in process: throughput, latency, errors, memory.
+"""Loads the server with queries and compares it with search in process: throughput, latency, errors and memory.
 
-Takes an index and a file of queries. The server is `denslice serve` in a process of its own; clients are connections of
-this process, each of which asks its next query as soon as the last one is answered, so clients and server share the
-machine's cores. In process is `Index.search_batch` over the same queries with the same k, without fetching documents,
-in some seconds before and some after the load; of these the fastest counts, which is the hardest to come near. The
-processor's time a query is told too: it hardly changes with what else the machine does. Answers over HTTP are checked
-to be those in process before anything is timed. Appends a line to benchmarks/results/serve_load.jsonl.
+The server is `denslice serve` in a process of its own. Clients are connections of this process, and each sends its next
+query as soon as the last one is answered, so clients and server share the machine's cores. The comparison is
+`Index.search_batch` over the same queries with the same k, without fetching documents, for some seconds before and
+after the load; its fastest window counts. CPU time per query is reported too, as it hardly depends on what else the
+machine does. Nothing is timed unless the answers over HTTP equal those in process. Appends a line to
+results/serve_load.jsonl.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ import numpy as np
 import journal
 from denslice import Index
 from denslice.corpus.documents import read_queries
+from denslice.reproduce.table_page import markdown
 
 PACKAGES = ("numpy", "numba", "onnxruntime", "fastapi", "uvicorn", "uvloop", "httptools", "pydantic")
 CHUNK = 256  # queries of one call in process
@@ -40,21 +41,21 @@ CHECKED = 64  # queries whose answers are compared before anything is timed
 
 @dataclass(frozen=True)
 class Configuration:
-    """What is asked of what, and for how long; the names are the options' names."""
+    """The options of the command line."""
 
     index: str
     queries: str
     clients: int
     seconds: float
     k: int
-    pause: float  # seconds a client waits before it asks again
+    pause: float  # seconds a client waits before its next query
     windows: int  # before the load, and as many after it
     window_seconds: float
 
 
 @dataclass(frozen=True)
 class Window:
-    """Queries searched in process, and the seconds and processor's seconds they took."""
+    """Queries searched in process, and the wall-clock and CPU seconds they took."""
 
     queries: int
     seconds: float
@@ -63,17 +64,17 @@ class Window:
 
 @dataclass
 class Seen:
-    """What the clients saw."""
+    """What the clients measured."""
 
     latencies: list[float] = field(default_factory=list)  # seconds, of answers with status 200
     statuses: Counter[int] = field(default_factory=Counter)
-    memory: list[int] = field(default_factory=list)  # bytes the server holds, once a second
-    server: float = 0.0  # processor's seconds
+    memory: list[int] = field(default_factory=list)  # resident bytes of the server, once a second
+    server: float = 0.0  # CPU seconds
     clients: float = 0.0
 
 
 def main() -> None:
-    """Verifies, times, prints and appends the JSON line."""
+    """Check, time, print and append the line."""
     configuration = _arguments()
     texts = [query.text for query in read_queries(configuration.queries)]
     index = Index.open(configuration.index)
@@ -87,13 +88,13 @@ def main() -> None:
         "documents": len(index),
         "encoder": index.info()["encoder"],
     }
-    place = journal.append("serve_load", PACKAGES, asdict(configuration), figures)
-    print(f"{table([figures])}\n\nFrom {place}, commit {journal.commit()}.")
+    print(table([figures]))
+    print(journal.append("serve_load", PACKAGES, asdict(configuration), figures))
 
 
 @contextmanager
 def serving(folder: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """`denslice serve` on a free port, until the block ends."""
+    """Run `denslice serve` on a free port until the block ends."""
     command = [sys.executable, "-m", "denslice", "serve", folder, "--port", "0"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
@@ -122,11 +123,11 @@ def verify(index: Index, texts: list[str], k: int, port: int) -> None:
     for text, ranking, result in zip(texts, expected, results, strict=True):
         found = [(hit["id"], hit["score"]) for hit in result["hits"]]
         if found != list(zip(ranking.ids, ranking.scores, strict=True)):
-            raise SystemExit(f"{text!r}: the server answers otherwise than the index; nothing is timed")
+            raise SystemExit(f"{text!r}: the server and the index give different answers; nothing is timed")
 
 
 def in_process(index: Index, texts: list[str], configuration: Configuration) -> list[Window]:
-    """What `search_batch` does in each window of time."""
+    """Return what `search_batch` reaches in each window of time."""
     queries = cycle(texts)
     windows = []
     for _ in range(configuration.windows):
@@ -141,7 +142,7 @@ def in_process(index: Index, texts: list[str], configuration: Configuration) -> 
 
 
 class Client(asyncio.Protocol):
-    """A connection that asks one query after the other until the time is over."""
+    """A connection that sends one query after the other until the time is over."""
 
     def __init__(self, requests: Iterator[bytes], seen: Seen, until: float, pause: float) -> None:
         self._requests, self._seen, self._until, self._pause = requests, seen, until, pause
@@ -149,12 +150,12 @@ class Client(asyncio.Protocol):
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: Any) -> None:
-        """Asks the first query."""
+        """Send the first query."""
         self._transport = transport
         self._ask()
 
     def data_received(self, data: bytes) -> None:
-        """Takes an answer, and asks the next query when it is whole."""
+        """Collect an answer, and send the next query when it is complete."""
         self._buffer += data
         head_end = self._buffer.find(b"\r\n\r\n")
         if head_end < 0:
@@ -165,7 +166,7 @@ class Client(asyncio.Protocol):
             self._take(int(head[9:12]))
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Counts an answer that never came."""
+        """Count an answer that never came."""
         if not self.over.done():
             self._seen.statuses[0] += 1
             self.over.set_result(None)
@@ -187,7 +188,7 @@ class Client(asyncio.Protocol):
 
 
 async def load(texts: list[str], configuration: Configuration, port: int, server: int) -> Seen:
-    """What so many clients see of the server within the time."""
+    """Return what the clients measure within the time."""
     seen = Seen()
     requests = cycle([_request(text, configuration.k) for text in texts])
     until = time.perf_counter() + configuration.seconds
@@ -218,7 +219,7 @@ async def _watch(server: int, seen: Seen) -> None:
 
 
 def _processor(process: int) -> float:
-    """Seconds of processor time a process has used."""
+    """Return the CPU seconds a process has used."""
     fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -227,7 +228,7 @@ def _processor(process: int) -> float:
 
 
 def summary(seen: Seen, inside: list[Window], configuration: Configuration) -> dict[str, Any]:
-    """The figures of a run."""
+    """Return the figures of a run."""
     answered = len(seen.latencies)
     rate = answered / configuration.seconds
     rates = [window.queries / window.seconds for window in inside]
@@ -254,14 +255,14 @@ def summary(seen: Seen, inside: list[Window], configuration: Configuration) -> d
 
 HEAD = (
     "encoder, documents", "clients", "queries/s", "in process, fastest (median)", "share of the fastest",
-    "processor ms a query: server, clients (in process)", "p50 ms", "p99 ms", "p99 / p50", "answers by status",
+    "CPU ms a query: server, clients (in process)", "p50 ms", "p99 ms", "p99 / p50", "answers by status",
     "memory, first and last minute",
 )  # fmt: skip
 
 
 def table(lines: list[dict[str, Any]]) -> str:
-    """The figures for people to read, as Markdown."""
-    return "\n".join(f"| {' | '.join(row)} |" for row in (HEAD, ["---"] * len(HEAD), *map(_row, lines)))
+    """Return the figures as Markdown."""
+    return markdown(HEAD, [_row(line) for line in lines])
 
 
 def _row(one: dict[str, Any]) -> list[str]:
@@ -283,7 +284,7 @@ def _row(one: dict[str, Any]) -> list[str]:
 
 
 def _arguments() -> Configuration:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("index", help="an index's folder")
     parser.add_argument("queries", help="TSV, JSONL or a BEIR folder")
     parser.add_argument("--clients", type=int, default=64)

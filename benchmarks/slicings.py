@@ -1,7 +1,7 @@
-"""What slicing costs: nDCG@10 of BM25 by kind of slicing, number of slices, and query left full or sliced.
+"""Measures what slicing costs: nDCG@10 of BM25 by kind of slicing, number of slices, and full or sliced query.
 
-Checks first that BM25 without collisions agrees with bm25s. Then prints the tables, appends a JSON line to
-benchmarks/results/slicings.jsonl and, with --out, refreshes the tables of a page and draws its plot.
+Nothing is compared unless BM25 without collisions agrees with bm25s. Appends a line to results/slicings.jsonl and, with
+--out, refreshes the tables of a page and draws its plot: intervals need every query's value, which no line keeps.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ from denslice import Doc, Index, Query
 from denslice.corpus.documents import read_docs, read_queries
 from denslice.corpus.runs import read_qrels
 from denslice.encoders.analysis import Analyzer
+from denslice.reproduce.table_page import refresh
 from denslice.store.snapshot import Snapshot
-from slicing_page import Floats, Result, Setting, draw, refresh, tables
+from slicing_tables import Floats, Result, Setting, draw, tables
 
 K1, B, K = 0.9, 0.4, 100
 SEEDS = (0, 1, 2)  # of random slicings; figures are means over them
-PARTS = (0.5, 0.25, 0.1)  # of the documents, for a slicing to be learned from; elsewhere it sees them all
+PARTS = (0.5, 0.25, 0.1)  # shares of the documents that a slicing is learned from; otherwise from all
 NO_COLLISIONS = 1_000_000  # slices, more than any of these vocabularies has tokens
 PARITY = 0.002
 PACKAGES = ("numpy", "scipy", "numba", "PyStemmer", "bm25s", "ir_measures")
@@ -41,7 +42,7 @@ Run = dict[str, dict[str, float]]  # query → document → score
 
 @dataclass(frozen=True)
 class Collection:
-    """A BEIR folder's documents, and those queries of its test split that have judgements."""
+    """The documents of a BEIR folder, and the queries of its test split that have judgements."""
 
     name: str
     docs: list[Doc]
@@ -51,7 +52,7 @@ class Collection:
 
 
 def main() -> None:
-    """Measures, prints, appends the JSON line and refreshes the page."""
+    """Measure, print, append the line and refresh the page."""
     arguments = _arguments()
     collections = [collection(folder) for folder in arguments.data]
     peers = [measured(c, bm25s_run(c)) for c in collections]
@@ -61,8 +62,8 @@ def main() -> None:
     references = {c.name: float(ndcg.mean()) for c, (ndcg, _) in zip(collections, peers, strict=True)}
     figures = {"bm25s": _rounded(references), "results": [as_json(one) for one in (*undensified, *results)]}
     configuration = {"k1": K1, "b": B, "k": K, "seeds": SEEDS, "data": [str(folder) for folder in arguments.data]}
-    place = journal.append("slicings", PACKAGES, configuration, figures)
-    made = tables(references, undensified, results) | {"source": source(place)}
+    cited = journal.append("slicings", PACKAGES, configuration, figures)
+    made = tables(references, undensified, results) | {"source": source(cited)}
     print("\n\n".join(made.values()))
     if arguments.out:
         refresh(arguments.out, made)
@@ -70,7 +71,7 @@ def main() -> None:
 
 
 def collection(folder: Path) -> Collection:
-    """The collection in a BEIR folder."""
+    """Read the collection of a BEIR folder."""
     docs, qrels = list(read_docs([folder])), read_qrels(folder / "qrels" / "test.tsv")
     queries = [query for query in read_queries(folder) if query.id in qrels]
     length = sum(len(Analyzer().words(doc.contents)) for doc in docs)
@@ -78,14 +79,14 @@ def collection(folder: Path) -> Collection:
 
 
 def settings(slices: Sequence[int]) -> list[Setting]:
-    """Every cell of the tables."""
+    """Return every cell of the tables."""
     kinds, queries = ("contiguous", "stride", "random", "learned"), ("full", "sliced")
     whole = [Setting(kind, number, query) for kind, number, query in product(kinds, slices, queries)]
     return whole + [Setting("learned", number, "full", part) for number, part in product(slices, PARTS)]
 
 
 def bm25s_run(collection: Collection) -> Run:
-    """What the bm25s package ranks, with the same stop words and stemmer."""
+    """Return the run of the bm25s package, with the same stop words and stemmer."""
     index = bm25s.BM25(method="lucene", k1=K1, b=B)
     index.index(_bm25s_words([doc.contents for doc in collection.docs]), show_progress=False)
     asked = _bm25s_words([query.text for query in collection.queries])
@@ -98,7 +99,7 @@ def bm25s_run(collection: Collection) -> Run:
 
 
 def result(collection: Collection, setting: Setting) -> Result:
-    """The setting's measures on a collection; random slicings are averaged over seeds."""
+    """Return the setting's measures on a collection; random slicings are averaged over seeds."""
     print(f"{collection.name}: {setting}", file=sys.stderr)
     runs = [denslice_run(collection, setting, seed) for seed in (SEEDS if setting.slicing == "random" else SEEDS[:1])]
     ndcg, recall = zip(*[measured(collection, run) for run, _ in runs], strict=True)
@@ -107,7 +108,7 @@ def result(collection: Collection, setting: Setting) -> Result:
 
 
 def denslice_run(collection: Collection, setting: Setting, seed: int) -> tuple[Run, float]:
-    """What an index of its own ranks, and the share of weights it lost."""
+    """Return the run of an index made for the setting, and the share of weights that its slicing dropped."""
     options = {"k1": K1, "b": B, "average_length": collection.average_length}
     sliced: dict[str, Any] = {"slicing": setting.slicing, "slices": setting.slices, "query": setting.query}
     first = round(len(collection.docs) * setting.learned_from)
@@ -123,12 +124,12 @@ def denslice_run(collection: Collection, setting: Setting, seed: int) -> tuple[R
 
 
 def lost_share(index: Index) -> float:
-    """The share of the documents' weights that lost their slice to a larger one."""
+    """Return the share of the documents' weights that lost their slice to a larger one."""
     return sum(len(segment.lost.keys) for segment in Snapshot(index.path).segments) / index.info()["weights"]
 
 
 def measured(collection: Collection, run: Run) -> tuple[Floats, float]:
-    """nDCG@10 of each query (queries,), and the mean recall; a query without results scores 0."""
+    """Return nDCG@10 of each query (queries,), and the mean recall; a query without results scores 0."""
     metrics = ir_measures.iter_calc([NDCG, RECALL], collection.qrels, run)
     found = {(metric.query_id, metric.measure): metric.value for metric in metrics}
     ndcg, recall = ([found.get((query.id, m), 0.0) for query in collection.queries] for m in (NDCG, RECALL))
@@ -136,7 +137,7 @@ def measured(collection: Collection, run: Run) -> tuple[Floats, float]:
 
 
 def check_parity(peers: Sequence[Floats], undensified: Sequence[Result]) -> None:
-    """Stops the benchmark if BM25 without collisions is not bm25s' BM25."""
+    """Stop the benchmark if BM25 without collisions is not bm25s' BM25."""
     for theirs, ours in zip(peers, undensified, strict=True):
         if ours.lost or abs(theirs.mean() - ours.ndcg.mean()) > PARITY:
             raise SystemExit(
@@ -146,16 +147,16 @@ def check_parity(peers: Sequence[Floats], undensified: Sequence[Result]) -> None
 
 
 def as_json(one: Result) -> dict[str, Any]:
-    """A result as it stands in the JSON line."""
+    """Return a result as the line holds it."""
     figures = {"nDCG@10": float(one.ndcg.mean()), f"R@{K}": one.recall, "lost": one.lost}
     return {"data": one.data} | asdict(one.setting) | _rounded(figures)
 
 
-def source(place: str) -> str:
-    """Where the tables come from: the command and its JSON line."""
+def source(cited: str) -> str:
+    """Return where the tables come from: the command, and the citation of its line."""
     options = [f"data/{Path(word).name}" if Path(word).is_dir() else word for word in sys.argv[1:]]
     command = shlex.join(["python", "benchmarks/slicings.py", *options])
-    return f"```\n{command}\n```\n\nFrom `{place}`, commit {journal.commit()}."
+    return f"```\n{command}\n```\n\n{cited}"
 
 
 def _bm25s_words(texts: list[str]) -> list[list[str]]:

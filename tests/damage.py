@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from denslice import DensliceError, Index
-from denslice.search import two_stage
+from denslice.search.cpu import two_stage
 from denslice.store import manifest as manifests
 from denslice.store.backup import file_names
 from denslice.store.folder import Folder
@@ -99,7 +99,7 @@ def files(index: Path) -> list[str]:
 
 def answers(index: Index) -> list[Any]:
     """All that a reader can ask of the index."""
-    told: list[Any] = [index.info() | {"path": "", "generation": 0}]
+    told: list[Any] = [index.info().to_dict() | {"path": "", "generation": 0}]
     for two_stage.SMALL in (0, SMALL):  # by compiled loops, and in numpy
         told += vector_answers(index) if index.info()["encoder"] == "vectors" else text_answers(index)
     told += [index.get(id) for id in ("a1", "a11", "b29", "nobody")]

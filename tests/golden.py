@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from denslice import Index
-from denslice.store.manifest import FORMAT
+from denslice.store.manifest import INDEX_FORMAT
 
 FOLDER = Path(__file__).with_name("golden")
 TEXTS = (
@@ -110,11 +110,11 @@ def main() -> int:
     """Writes what is not there yet."""
     weights, dense = vectors()
     for name, write in (("bm25", write_bm25), ("mini", write_mini), ("vectors", write_vectors)):
-        if not (FOLDER / f"format-{FORMAT}-{name}.zip").exists():
+        if not (FOLDER / f"format-{INDEX_FORMAT}-{name}.zip").exists():
             with tempfile.TemporaryDirectory() as folder:
                 index = write(Path(folder) / "index")
                 pack(
-                    f"format-{FORMAT}-{name}",
+                    f"format-{INDEX_FORMAT}-{name}",
                     index,
                     told(index, (weights[8:9], dense[8]) if name == "vectors" else None),
                 )

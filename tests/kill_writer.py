@@ -27,7 +27,7 @@ from denslice.store import manifest as manifests
 from denslice.store import tiers
 from denslice.store.backup import file_names
 from denslice.store.folder import Folder
-from denslice.store.snapshot import PARTS
+from denslice.store.snapshot import SUBFOLDERS
 from forked import FAILED, Child, run_and_exit
 
 PEOPLE = 40  # ids that documents come and go under
@@ -318,7 +318,7 @@ def _complete(path: Path, does: Operation, texts: Texts) -> None:
     does.run(Index.open(path))
     check(path, {0: texts}, {})
     files = {"manifest.json", "lock", "lock.next", *file_names(manifests.read(Folder(path)))}
-    named = files | {str(folder) for file in files for folder in Path(file).parents} | set(PARTS)
+    named = files | {str(folder) for file in files for folder in Path(file).parents} | set(SUBFOLDERS)
     there = {".", *(str(one.relative_to(path)) for one in path.rglob("*"))}
     assert there == named, f"left over or missing: {there ^ named}"
 

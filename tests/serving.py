@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from denslice.serve.connections import server
 from denslice.serve.http_app import make_app
+from denslice.serve.http_server import make_server
 from denslice.serve.limits import Access, Limits
 from denslice.serve.searchable import Searchable
 from waiting import wait_until
@@ -95,7 +95,7 @@ def received(connection: socket.socket) -> bytes:
 def live(searchable: Searchable, limits: Limits | None = None, access: Access | None = None) -> Iterator[Live]:
     """A server for the block; ready when it begins, and stopped as by a signal when it ends."""
     limits = limits or Limits()
-    running = server(make_app(searchable, limits, access or Access()), limits)
+    running = make_server(make_app(searchable, limits, access or Access()), limits)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         thread = threading.Thread(target=running.run, args=([listener],))

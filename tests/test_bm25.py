@@ -124,7 +124,7 @@ def test_a_word_is_stemmed_once_and_the_memory_of_it_is_bounded(monkeypatch: pyt
     analyzer = Analyzer()
     analyzer.words("cats cats dogs")
     assert analyzer._stems == {"cats": "cat", "dogs": "dog"}
-    monkeypatch.setattr(text_module, "REMEMBERED", 2)
+    monkeypatch.setattr(text_module, "CACHED_WORDS", 2)
     assert analyzer.words("cats mice dogs cats") == ["cat", "mice", "dog", "cat"]
     assert len(analyzer._stems) <= 2
 

@@ -12,12 +12,12 @@ import scipy.sparse as sp
 
 from denslice import Doc, Index, InputError, Query, Slicing
 from denslice.capacity.plan import Need
-from denslice.cluster.replicas import Serving
+from denslice.cluster.replicas import ReplicaOptions
 from denslice.encoders.bm25 import Bm25Config
 from denslice.encoders.model_config import ModelConfig
 from denslice.encoders.ready_vectors import VectorsConfig
+from denslice.options import SearchOptions
 from denslice.scalars import number, python_scalar, whole_number
-from denslice.search.two_stage import Settings
 
 NOT_NUMBERS = [True, False, np.True_, "5", None, float("nan"), np.float32("nan"), float("inf"), 1j, [5]]
 NOT_WHOLE = [*NOT_NUMBERS, 5.0, np.float64(5)]
@@ -81,9 +81,9 @@ def test_an_error_tells_the_range_of_a_number(bounds: Any, told: str) -> None:
 
 
 COUNTS = [
-    (Settings, "k"),
-    (lambda **given: Settings(1, **given), "candidates"),
-    (Serving, "replicas"),
+    (SearchOptions, "k"),
+    (lambda **given: SearchOptions(1, **given), "candidates"),
+    (ReplicaOptions, "replicas"),
     (VectorsConfig, "vocab"),
     (lambda **given: ModelConfig("splade", **given), "max_length"),
     (lambda **given: ModelConfig("splade", **given), "query_length"),
@@ -95,13 +95,13 @@ COUNTS = [
     (lambda **given: Slicing.random(9, 2, **given), "seed"),
 ]
 AMOUNTS = [
-    (lambda **given: Settings(1, **given), "theta"),
-    (lambda **given: Settings(1, **given), "lam"),
-    (lambda **given: Settings(1, **given), "caution"),
-    (Serving, "cpus"),
-    (Serving, "gpus"),
-    (Serving, "patience"),
-    (Serving, "wait"),
+    (lambda **given: SearchOptions(1, **given), "theta"),
+    (lambda **given: SearchOptions(1, **given), "lam"),
+    (lambda **given: SearchOptions(1, **given), "pruning"),
+    (ReplicaOptions, "cpus"),
+    (ReplicaOptions, "gpus"),
+    (ReplicaOptions, "patience"),
+    (ReplicaOptions, "wait"),
     (Bm25Config, "k1"),
     (Bm25Config, "b"),
     (Bm25Config, "phrases"),
@@ -335,7 +335,7 @@ def test_one_bad_document_among_many_is_named_by_position_and_id(words: Index) -
         (Doc("x", meta={"n": float("nan")}), r"^document 1 \(id 'x'\): field 'n' is nan, which JSON cannot hold"),
         ({"id": "x", "n": np.float32("inf")}, r"^document 1 \(id 'x'\): field 'n' is inf"),
         ({"id": "x", "a": {"b": [1, {2}]}}, r"^document 1 \(id 'x'\): field 'a'.b\[1\] is set, which JSON cannot hold"),
-        ({"id": "x", "a": {1: 2}}, r"^document 1 \(id 'x'\): field 'a' has a field 1, and names of fields"),
+        ({"id": "x", "a": {1: 2}}, r"^document 1 \(id 'x'\): field 'a' has a field 1, and the names of fields"),
         ({"id": "x", "when": np.datetime64("NaT")}, r"^document 1 \(id 'x'\): field 'when' is datetime64"),
         ({"id": "x", "took": timedelta(1)}, r"^document 1 \(id 'x'\): field 'took' is timedelta"),
         ({"id": "x", "took": np.timedelta64(1, "s")}, r"^document 1 \(id 'x'\): field 'took' is timedelta64"),

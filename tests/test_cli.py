@@ -595,7 +595,7 @@ def test_verify_tells_a_whole_index_from_a_damaged_one(index: Path) -> None:
 def test_info_shows_what_the_index_is(index: Path) -> None:
     shown = dict(line.split(maxsplit=1) for line in denslice("info", index).stdout.splitlines())
     assert (shown["documents"], shown["slicing"], shown["slices"]) == ("3", "learned", "768")
-    assert json.loads(denslice("info", index, "--json").stdout) == Index.open(index).info()
+    assert json.loads(denslice("info", index, "--json").stdout) == Index.open(index).info().to_dict()
 
 
 # --- the whole

@@ -19,7 +19,7 @@ import denslice as ds
 from denslice.cluster.cluster import Cluster
 from denslice.cluster.cluster_build import Workers, build_cluster
 from denslice.cluster.cluster_folder import Layout
-from denslice.cluster.replicas import Serving
+from denslice.cluster.replicas import ReplicaOptions
 from denslice.corpus.documents import read_docs
 from denslice.records import Ranking
 from denslice.store.snapshot import Snapshot
@@ -121,7 +121,21 @@ def test_one_query_its_texts_and_its_explanation_equal_one_index(cluster: Cluste
     same = ("documents", "weights", "encoder", "slicing", "slices", "query", "filterable", "vocabulary", "dimensions")
     assert {name: told[name] for name in same} == {name: whole.info()[name] for name in same}
     assert (told["shards"], told["replicas"]) == (3, 2)
+    assert repr(cluster) == f"<Cluster {str(cluster.path)!r}: 400 documents, bm25, generation {cluster.generation}>"
     cluster.verify()
+
+
+def test_a_run_equals_that_of_one_index(cluster: Cluster, whole: ds.Index) -> None:
+    queries = [ds.Query(f"q{at}", text) for at, text in enumerate(ASKED)]
+    run = list(cluster.rank(queries))
+    assert [ranking.query_id for ranking in run] == [query.id for query in queries]
+    _same(run, list(whole.rank(queries)))
+
+
+def test_a_langchain_retriever_takes_a_cluster(cluster: Cluster, whole: ds.Index) -> None:
+    adapter = pytest.importorskip("denslice.adapters.langchain")
+    found = adapter.DensliceRetriever(index=cluster, k=3).invoke(ASKED[0])
+    assert [doc.id for doc in found] == list(whole.search(ASKED[0], 3).ids)
 
 
 def test_bad_input_is_the_error_an_index_gives(cluster: Cluster) -> None:
@@ -166,7 +180,7 @@ def test_changes_equal_those_of_one_index_and_are_seen_at_once(
 
 def test_a_backup_of_a_cluster_is_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
     cluster.backup(tmp_path / "copy")
-    copy = Cluster(Layout(tmp_path / "copy", SHARDS), Serving(cpus=0.1), complete=True)
+    copy = Cluster(Layout(tmp_path / "copy", SHARDS), ReplicaOptions(cpus=0.1), complete=True)
     try:
         _same(copy.search_batch(ASKED, 30), cluster.search_batch(ASKED, 30))
         copy.verify()
@@ -180,7 +194,7 @@ def test_a_cluster_says_that_it_cannot_be_pickled(cluster: Cluster) -> None:
 
 
 def test_another_driver_sees_changes_when_it_refreshes(built: Path, cluster: Cluster) -> None:
-    other = Cluster(Layout(built, SHARDS), Serving(cpus=0.1), complete=True)
+    other = Cluster(Layout(built, SHARDS), ReplicaOptions(cpus=0.1), complete=True)
     try:
         cluster.add([{"id": "new", "text": "quetzalcoatlus flies"}])
         assert len(other.search("quetzalcoatlus")) == 0
@@ -279,9 +293,10 @@ def test_ready_vectors_equal_one_index(nodes: Nodes, tmp_path: Path) -> None:
         for row in range(20):
             query = queries[[row]]
             _same([cluster.search_vectors(query, k=25)], [whole.search_vectors(query, k=25)])
+        assert cluster.explain_vectors(queries[[0]], "v1") == whole.explain_vectors(queries[[0]], "v1")
         assert cluster.add_vectors(["v1", "new"], weights[:2]) == whole.add_vectors(["v1", "new"], weights[:2])
         _same([cluster.search_vectors(queries[[0]])], [whole.search_vectors(queries[[0]])])
-        with pytest.raises(ds.InputError, match="dense vectors of 4 dimensions do not fit a cluster with 0"):
+        with pytest.raises(ds.InputError, match="the dense vectors have 4 dimensions, expected 0"):
             cluster.add_vectors(["dense"], weights[:1], dense=np.ones((1, 4)))
 
 
@@ -315,7 +330,7 @@ def _end(cluster: Cluster, shard: int) -> None:
     """Ends a shard's only replica for good. Ray is only asked to, and a process may still answer before it goes."""
     import ray
 
-    (actor,) = cluster._replicas._actors[shard]
+    (actor,) = cluster.reader.replicas._actors[shard]
     pid = ray.get(actor.__ray_call__.remote(lambda _: os.getpid()))
     ray.kill(actor, no_restart=True)
     wait_until_gone([pid])

@@ -21,10 +21,9 @@ from denslice.__main__ import app
 from denslice.cluster.cluster_build import Workers, build_cluster
 from denslice.cluster.cluster_folder import Layout
 from denslice.cluster.merge_rankings import merge
-from denslice.cluster.shard import Shard
 from denslice.corpus.documents import read_docs
 from denslice.index.reader import Reader
-from denslice.search.two_stage import Settings
+from denslice.options import SearchOptions
 from denslice.store.snapshot import Snapshot
 from three_nodes import Nodes, Unseen, questions, three_nodes, write_texts
 from waiting import wait_until
@@ -53,9 +52,9 @@ def test_a_killed_build_goes_on_where_it_was(nodes: Nodes, tmp_path: Path) -> No
     assert not (to / "cluster.json").exists(), "the driver was to be killed while shards were written"
     for name, stamp in done.items():
         assert _finished(to / "building" / "parts")[name] == stamp
-    with pytest.raises(ds.InputError, match="other number of shards was chosen when a build was begun here"):
+    with pytest.raises(ds.InputError, match="an interrupted build here has another number of shards"):
         build_cluster([str(texts)], to, BM25, 5, Unseen(), part_bytes=size)
-    with pytest.raises(ds.InputError, match="other settings were chosen when a build was begun here"):
+    with pytest.raises(ds.InputError, match="an interrupted build here has other settings"):
         build_cluster([str(texts)], to, {}, shards, Unseen(), part_bytes=size)
     assert build_cluster([str(texts)], to, BM25, shards, Unseen(), part_bytes=size) == 600
     for name, stamp in written.items():
@@ -83,7 +82,7 @@ def test_a_bad_line_ends_a_build_in_one_sentence(nodes: Nodes, tmp_path: Path) -
     with pytest.raises(ds.InputError, match=r"docs\.jsonl:101: no id"):
         build_cluster([str(texts)], tmp_path / "c", BM25, 2, Unseen(), part_bytes=4_000)
     texts.write_text(texts.read_text().replace('{"text": "no id"}', '{"id": "d7", "text": "again"}'))
-    with pytest.raises(ds.InputError, match="other inputs were chosen when a build was begun here"):
+    with pytest.raises(ds.InputError, match="an interrupted build here has other inputs"):
         build_cluster([str(texts)], tmp_path / "c", BM25, 2, Unseen())
     with pytest.raises(ds.InputError, match="document id 'd7' is given twice"):
         build_cluster([str(texts)], tmp_path / "d", BM25, 2, Unseen(), part_bytes=4_000)
@@ -105,7 +104,7 @@ def test_the_command_builds_and_adds(nodes: Nodes, tmp_path: Path) -> None:
     assert sum(len(ds.open_index(to / "shards" / name)) for name in ("00000", "00001")) == 80
     wrong = CliRunner().invoke(app, ["index", str(more), *options, "--shards", "3"])
     assert wrong.exit_code == 2
-    assert wrong.stderr == f"error: {to}: has 2 shards, not 3; leave the option out or make another cluster\n"
+    assert wrong.stderr == f"error: {to}: has 2 shards, not 3; leave out --shards or build another cluster\n"
     other = CliRunner().invoke(app, ["index", str(more), *options, "--encoder", "mini"])
     assert other.exit_code == 2
     assert "was made with --encoder bm25, not mini" in other.stderr
@@ -119,7 +118,10 @@ def test_the_command_builds_and_adds(nodes: Nodes, tmp_path: Path) -> None:
 def test_the_command_says_what_it_lacks(tmp_path: Path) -> None:
     texts = write_texts(tmp_path / "a.jsonl", 3)
     done = CliRunner().invoke(app, ["index", str(texts), "--to", str(tmp_path / "c"), "--shards", "2"])
-    assert (done.exit_code, done.stderr) == (2, "error: --shards needs --ray ADDRESS: where Ray runs, or local\n")
+    assert (done.exit_code, done.stderr) == (
+        2,
+        "error: --shards needs --ray ADDRESS: the address of a Ray cluster, or local\n",
+    )
 
 
 def test_a_card_that_no_node_has_is_refused_at_once(nodes: Nodes, tmp_path: Path) -> None:
@@ -135,9 +137,9 @@ def _equals_whole(texts: Path, to: Path, beside: Path, shards: int) -> None:
     """The shards' rankings, asked here with the whole collection's weights, merge to those of one index."""
     whole = ds.Index.create(beside, "bm25", slices=16)
     whole.add(read_docs([texts]))
-    view, settings = Reader(Snapshot(beside)), Settings(20)
+    view, settings = Reader(Snapshot(beside)), SearchOptions(20)
     queries = view.query_vectors(view.encode([ds.Query("", text) for text in ASKED]), settings)
-    found = [Shard.open(Layout(to, shards).shard(number)).find(queries, settings) for number in range(shards)]
+    found = [Reader(Snapshot(Layout(to, shards).shard(number))).find(queries, settings) for number in range(shards)]
     merged = [merge({at: some[row] for at, some in enumerate(found)}, 20) for row in range(len(ASKED))]
     for one, ranking in zip(merged, whole.search_batch(ASKED, 20), strict=True):
         assert tuple(one.ids) == ranking.ids

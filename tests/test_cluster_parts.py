@@ -19,19 +19,20 @@ from denslice import Index, InputError, MissingShardsError, open_cluster
 from denslice.cluster.cluster_folder import Layout, owner, read_layout
 from denslice.cluster.input_parts import InputPart, columns, cut, read_part, read_ready
 from denslice.cluster.merge_rankings import merge
-from denslice.cluster.replica import Replica, first_alone
+from denslice.cluster.replica import Replica, compile_lock
 from denslice.cluster.spool import Spool, write_spool
 from denslice.corpus.documents import read_docs
 from denslice.errors import IndexFormatError
 from denslice.records import Doc
-from denslice.search.two_stage import NO_SCORES, Found
+from denslice.search.query import NO_SCORES, Found
 from denslice.vectors import Encoded
 from three_nodes import write_texts
 
 LOADED = """
 import sys
 from denslice.cluster.replica import Find, Replica, packed
-from denslice.search.two_stage import QueryVectors, Settings
+from denslice.options import SearchOptions
+from denslice.search.query import QueryVectors
 import numpy as np
 
 def loaded():
@@ -43,7 +44,7 @@ replica = Replica(sys.argv[1])
 replica.ready()
 before = loaded()
 query = QueryVectors(np.array([1, 3]), np.array([0.5, 2.0], dtype=np.float32), np.ones(4, dtype=np.float32))
-replica.answer(0, packed(Find([query, query], Settings(k=5))))
+replica.answer(0, packed(Find([query, query], SearchOptions(k=5))))
 print(before > 0, loaded() - before)
 """
 
@@ -170,7 +171,7 @@ def test_a_folder_that_is_no_cluster_is_told(tmp_path: Path) -> None:
     with pytest.raises(IndexFormatError, match=r"no cluster\.json"):
         read_layout(tmp_path)
     (tmp_path / "building").mkdir()
-    with pytest.raises(IndexFormatError, match="interrupted: give the same `denslice index` command again"):
+    with pytest.raises(IndexFormatError, match="interrupted; give the same `denslice index` command again"):
         read_layout(tmp_path)
     (tmp_path / "cluster.json").write_text("{")
     with pytest.raises(IndexFormatError, match="damaged"):
@@ -190,7 +191,7 @@ def test_without_ray_the_error_says_what_to_install(tmp_path: Path) -> None:
     Layout(tmp_path, 1).write()
     code = f"import sys; sys.modules['ray'] = None\nimport denslice\ndenslice.open_cluster({str(tmp_path)!r}, 'local')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "MissingExtraError: a cluster needs an optional part: pip install 'denslice[ray]'" in done.stderr
+    assert "MissingExtraError: a cluster needs optional packages: pip install 'denslice[ray]'" in done.stderr
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "no.such.host.invalid:6379"])
@@ -219,11 +220,11 @@ def test_the_first_replica_gets_ready_alone_and_the_others_after_it_together() -
     meeting = threading.Barrier(3)
 
     def follow() -> None:
-        with first_alone():
+        with compile_lock():
             meeting.wait(20)
 
     others = [threading.Thread(target=follow) for _ in range(2)]
-    with first_alone():
+    with compile_lock():
         for other in others:
             other.start()
         time.sleep(0.1)

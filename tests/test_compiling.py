@@ -17,9 +17,9 @@ LOADED = """
 import numpy as np
 from numba import config, njit
 from denslice.array_loops import sort_by_value
-from denslice.compiling import kept_in
+from denslice.compiling import cache_folder
 sort_by_value(np.array([0, 2]), np.zeros(2, np.uint16), np.ones(2, np.uint8))
-print(sort_by_value.stats.cache_hits.total(), config.CACHE_DIR == {given!r}, kept_in())
+print(sort_by_value.stats.cache_hits.total(), config.CACHE_DIR == {given!r}, cache_folder())
 """
 COMPILED = """
 import logging, sys

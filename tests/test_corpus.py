@@ -230,7 +230,7 @@ def test_a_missing_file_is_named_before_anything_is_read(tmp_path: Path) -> None
 def test_an_unknown_ending_is_told_which_are_read(tmp_path: Path) -> None:
     path = write(tmp_path / "docs.csv.gz", "1,a\n")
     assert problem_of(path) == (
-        f"{path}: the ending '.csv' names no known format; read are .jsonl, .json, .tsv, .txt, .md (+ .gz)"
+        f"{path}: the extension '.csv' is not supported; use .jsonl, .json, .tsv, .txt, .md, each also as .gz"
     )
 
 
@@ -291,7 +291,7 @@ def test_queries_are_read_from_a_beir_folder_and_from_jsonl(tmp_path: Path) -> N
         ("queries.tsv", "7\ta\n7\tb\n", ":2: query id '7' was already used"),
         ("queries.tsv", "", ": has no queries"),
         ("queries.jsonl", '{"id": "7", "vector": {"cat": -1}}', ":1: the weight of token 'cat' is -1"),
-        ("queries.md", "7\ta\n", ": the ending '.md' names no known format"),
+        ("queries.md", "7\ta\n", ": the extension '.md' is not supported"),
     ],
 )
 def test_bad_queries_name_file_line_and_fault(tmp_path: Path, name: str, content: str, problem: str) -> None:

@@ -17,8 +17,9 @@ from typer.testing import CliRunner, Result
 from denslice.__main__ import app
 from denslice.corpus.runs import read_qrels, read_run, write_run
 from denslice.errors import InputError, MissingExtraError
+from denslice.evaluate import Evaluation, as_run, evaluate, without_self
 from denslice.evaluate.comparison import holm, p_values, paired_p
-from denslice.evaluate.evaluation import Evaluation, Run, as_run, evaluate, without_self
+from denslice.evaluate.evaluation import Run
 from denslice.records import Ranking
 
 MEASURES = ("nDCG@10", "RR@10", "R@1000", "AP", "AP@5", "P@3", "RR", "nDCG", "R@2")
@@ -138,7 +139,7 @@ def test_a_result_that_is_the_query_itself_is_left_out_when_asked(tmp_path: Path
 
 def test_equal_scores_are_told(tmp_path: Path, qrels: Path) -> None:
     run = write(tmp_path / "run.trec", "q1 Q0 d1 1 1.0 t\nq1 Q0 d2 2 1.0 t\nq2 Q0 d4 1 1.0 t\n")
-    assert f"{run} has equal scores in 1: which comes first, ir-measures" in denslice("evaluate", run, qrels).stdout
+    assert f"{run} has equal scores in 1 of them; ir-measures decides" in denslice("evaluate", run, qrels).stdout
 
 
 # --- runs side by side
@@ -204,7 +205,7 @@ def test_p_of_odd_cases(one: list[float], other: list[float], expected: float | 
 @pytest.mark.parametrize(
     ("measure", "problem"),
     [
-        ("foo", "measure 'foo': measure not found: foo; expected such as nDCG@10"),
+        ("foo", "measure 'foo': measure not found: foo; expected a measure such as nDCG@10"),
         ("R", "measure 'R': it needs a cutoff"),
         ("P@0", "the cutoff must be a whole number of at least 1, not 0"),
         ("nDCG@-1", "measure 'nDCG@-1'"),
@@ -227,7 +228,10 @@ def test_a_measure_that_cannot_be_computed_is_told_in_one_line(
         ("q1 Q0 d1 1 1.0\n", ":1: 5 columns, expected 6 (TREC) or 3 (MS MARCO)"),
         ("q1 Q0 d1 1 x t\n", ":1: score 'x' is not a number"),
         ("", ": has no results"),
-        ("other Q0 d1 1 1.0 t\n", ": no query of the run is judged; the run's first is 'other', the judgements' 'q1'"),
+        (
+            "other Q0 d1 1 1.0 t\n",
+            ": no query of the run is judged; its first query is 'other', that of the judgements 'q1'",
+        ),
     ],
 )
 def test_a_run_that_cannot_be_measured_is_told_in_one_line(
@@ -246,7 +250,7 @@ def test_judgements_alone_are_not_enough(qrels: Path) -> None:
 
 def test_without_ir_measures_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ir_measures", None)
-    with pytest.raises(MissingExtraError, match=r"evaluation needs an optional part: pip install 'denslice\[eval\]'"):
+    with pytest.raises(MissingExtraError, match=r"evaluation needs optional packages: pip install 'denslice\[eval\]'"):
         evaluate({}, {})
 
 

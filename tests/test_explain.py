@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from denslice import Index, InputError, Query
+from denslice import Index, InputError, Query, Ranking
+from denslice.encoders.bm25 import Bm25
 from denslice.records import Term
 from denslice.slicing import KINDS
 
@@ -130,3 +131,41 @@ def test_an_unknown_id_cannot_be_explained(tmp_path: Path) -> None:
     index.add(TEXTS)
     with pytest.raises(InputError, match="no document 'birds' in"):
         index.explain("cats", "birds")
+
+
+def test_a_ranking_explains_its_hits_without_encoding_the_query_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = Index.create(tmp_path / "my.idx", "bm25")
+    index.add([{"id": str(n), "text": f"foxes and {word}"} for n, word in enumerate(("owls", "cats", "dogs"))])
+    expected = {str(n): index.explain("foxes owls cats", str(n)) for n in range(3)}
+    encoded: list[list[str]] = []
+    encode = Bm25.encode_queries
+    monkeypatch.setattr(Bm25, "encode_queries", lambda self, texts: encoded.append(texts) or encode(self, texts))
+    ranking = index.search("foxes owls cats")
+    assert {id: ranking.explain(id) for id in ranking.ids} == expected
+    assert index.explain(ranking, "1") == expected["1"]
+    assert ranking.tokens() == {"fox", "owl", "cat"}
+    assert encoded == [["foxes owls cats"]]
+
+
+def test_a_ranking_of_a_batch_explains_its_own_query(tmp_path: Path) -> None:
+    index = Index.create(tmp_path / "my.idx", "bm25", phrases=0.3)
+    index.add([{"id": "1", "text": "red foxes sleep"}, {"id": "2", "text": "grey owls hunt"}])
+    asked = ["red foxes", "grey owls hunt", "do red foxes sleep"]
+    for text, ranking in zip(asked, index.search_batch(asked), strict=True):
+        for id in ranking.ids:
+            assert ranking.explain(id) == index.explain(text, id)
+
+
+def test_a_ranking_explains_the_commit_that_was_searched(tmp_path: Path) -> None:
+    index = Index.create(tmp_path / "my.idx", "bm25")
+    index.add([{"id": "1", "text": "foxes"}])
+    ranking = index.search("foxes")
+    index.add([{"id": "1", "text": "owls"}, {"id": "2", "text": "foxes"}])
+    assert ranking.explain("1").score == pytest.approx(ranking.scores[0])
+
+
+def test_a_ranking_that_was_not_searched_cannot_be_explained() -> None:
+    with pytest.raises(InputError, match="only a search can explain"):
+        Ranking("q", ("1",), (1.0,)).explain("1")

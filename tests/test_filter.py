@@ -20,7 +20,7 @@ from denslice.search.filter import DEEPEST, matches, parse, passing
 from denslice.store.folder import Folder
 from denslice.store.manifest import Manifest
 from denslice.store.segment import SEGMENTS, Segment
-from denslice.store.segment_writer import DocBatch, SegmentWriter
+from denslice.store.segment_writer import SegmentWriter, StoredBatch
 
 Meta = Mapping[str, Any]
 EVERYTHING = 10**6
@@ -31,7 +31,7 @@ DROP = "'; DROP TABLE docs; --"
 def _small_segments() -> Iterator[None]:
     """Segments of 100 documents and blocks of 64."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("denslice.index.index.Manifest", partial(Manifest, block=64))
+        patch.setattr("denslice.index.create.Manifest", partial(Manifest, block=64))
         patch.setattr("denslice.index.writer.BATCH", 25)
         patch.setattr("denslice.store.tiers.SEGMENT_DOCS", 100)
         yield
@@ -47,7 +47,7 @@ def segment_of(folder: Path, metas: Sequence[Meta], filterable: Sequence[str], t
     none = sp.csr_array((len(metas), 1), dtype=np.float32)
     titled = zip(metas, titles or [""] * len(metas), strict=True)
     docs = [Doc(str(row), title=title, meta=meta) for row, (meta, title) in enumerate(titled)]
-    writer.add(DocBatch(docs, none, none, np.zeros(len(docs), np.int64)))
+    writer.add(StoredBatch(docs, none, none, np.zeros(len(docs), np.int64)))
     return Segment(Folder(folder), writer.finish(), 64)
 
 

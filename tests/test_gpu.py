@@ -22,12 +22,12 @@ from denslice.bench.gpu_collection import HEAVIEST
 from denslice.bench.synthetic import SyntheticCollection
 from denslice.errors import GpuMemoryError, IndexFormatError
 from denslice.index.reader import Reader
-from denslice.search.cpu.postings import WIDE
+from denslice.options import OpenOptions, SearchOptions
+from denslice.search.cpu.score_units import WIDE
 from denslice.search.gpu import layout, upload
 from denslice.search.gpu.card import RECORD
 from denslice.search.gpu.device import Device, cuda_devices, device_numbers
-from denslice.search.gpu.searcher import Cards
-from denslice.search.two_stage import Settings
+from denslice.search.gpu.gpu_searcher import GpuSearcher
 from denslice.store.manifest import Manifest
 from denslice.store.snapshot import Snapshot
 from denslice.vectors import Encoded
@@ -51,7 +51,7 @@ def device(request: pytest.FixtureRequest) -> Callable[[], Device]:
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of 64 documents in sections of 16, segments of 300: some hundred documents make many tiles."""
-    monkeypatch.setattr("denslice.index.index.Manifest", partial(Manifest, block=64))
+    monkeypatch.setattr("denslice.index.create.Manifest", partial(Manifest, block=64))
     monkeypatch.setattr("denslice.index.writer.BATCH", 100)
     monkeypatch.setattr("denslice.store.tiers.SEGMENT_DOCS", 300)
     small = {"TILE_ROWS": 16, "SHORT": 0, "UNITS": 16, "FEW": 100, "NEAR": 256}
@@ -77,7 +77,7 @@ def made(folder: Path, weights: Rows, dense: Rows | None = None, slices: int = 4
 
 
 def on_card(index: Index, *devices: Device, leave_out: tuple[str, ...] = ()) -> Index:
-    return Index(Reader(Snapshot(index.path), Cards(devices, leave_out)))
+    return Index(Reader(Snapshot(index.path), GpuSearcher(devices, OpenOptions("cuda", leave_out))))
 
 
 def pairs(ranking: Ranking) -> list[tuple[str, float, tuple[float, float]]]:
@@ -136,29 +136,33 @@ def test_a_card_leaves_documents_without_any_vector_out_as_the_cpu_does(
 
 def test_stage_one_alone_is_the_cpu_s(tmp_path: Path, device: Callable[[], Device]) -> None:
     index = made(tmp_path, exact(1, (400, VOCAB)))
-    views = [Reader(Snapshot(index.path)), Reader(Snapshot(index.path), Cards([device()], ()))]
+    views = [Reader(Snapshot(index.path)), Reader(Snapshot(index.path), GpuSearcher([device()]))]
     query = Encoded(sp.csr_array(exact(5, (1, VOCAB), 0.6)))
     for theta in (0.0, 2.5):
-        found = [view.rank_encoded(["q"], query, Settings(50, theta=theta, rerank=False))[0] for view in views]
+        found = [
+            view.rank_encoded([Query("q")], query, SearchOptions(50, theta=theta, rerank=False))[0] for view in views
+        ]
         assert pairs(found[0]) == pairs(found[1])
 
 
 def test_a_batch_finds_what_each_query_finds_alone(
     tmp_path: Path, device: Callable[[], Device], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for place in ("card", "searcher"):
+    for place in ("card", "gpu_searcher"):
         monkeypatch.setattr(f"denslice.search.gpu.{place}.TOGETHER", 5)
     index = made(tmp_path, exact(1, (400, VOCAB)), vectors(2, (400, DIMENSIONS)))
     card = on_card(index, device())
     queries = Encoded(sp.csr_array(exact(3, (13, VOCAB), 0.2)), vectors(4, (13, DIMENSIONS)))
     ids = [str(n) for n in range(13)]
     for settings in (
-        Settings(20),
-        Settings(20, mode="lexical"),
-        Settings(20, mode="lexical", theta=3.0, candidates=40),
+        SearchOptions(20),
+        SearchOptions(20, mode="lexical"),
+        SearchOptions(20, mode="lexical", theta=3.0, candidates=40),
     ):
-        found = card._view.rank_encoded(ids, queries, settings)
-        assert list(map(pairs, found)) == list(map(pairs, index._view.rank_encoded(ids, queries, settings)))
+        found = card.reader.rank_encoded([Query(id) for id in ids], queries, settings)
+        assert list(map(pairs, found)) == list(
+            map(pairs, index.reader.rank_encoded([Query(id) for id in ids], queries, settings))
+        )
 
 
 def test_a_query_of_a_batch_with_too_many_candidates_is_searched_again_alone(
@@ -168,14 +172,16 @@ def test_a_query_of_a_batch_with_too_many_candidates_is_searched_again_alone(
     index = made(tmp_path, exact(1, (400, VOCAB)))
     card = on_card(index, device())
     queries = Encoded(sp.csr_array(exact(3, (4, VOCAB), 0.5)))
-    found = card._view.rank_encoded(list("abcd"), queries, Settings(100))
-    assert list(map(pairs, found)) == list(map(pairs, index._view.rank_encoded(list("abcd"), queries, Settings(100))))
+    found = card.reader.rank_encoded([Query(id) for id in "abcd"], queries, SearchOptions(100))
+    assert list(map(pairs, found)) == list(
+        map(pairs, index.reader.rank_encoded([Query(id) for id in "abcd"], queries, SearchOptions(100)))
+    )
 
 
 def test_a_gate_that_every_second_document_has_is_searched_like_any_other(
     tmp_path: Path, device: Callable[[], Device], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("denslice.index.index.Manifest", Manifest)
+    monkeypatch.setattr("denslice.index.create.Manifest", Manifest)
     monkeypatch.setattr("denslice.store.tiers.SEGMENT_DOCS", 1 << 18)
     monkeypatch.setattr(layout, "TILE_ROWS", 8192)
     weights = exact(1, (9000, 4), 0.02)
@@ -212,7 +218,7 @@ def test_filters_hold_before_the_best_are_taken(tmp_path: Path, device: Callable
 def test_added_and_deleted_documents_reach_the_card_by_refresh(tmp_path: Path, device: Callable[[], Device]) -> None:
     index = made(tmp_path, exact(1, (200, VOCAB)))
     card = on_card(index, device())
-    first = next(iter(card._view.cards._known.values()))[1]
+    first = next(iter(card.reader.searcher._known.values()))[1]
     index.add_vectors(["new"], np.full((1, VOCAB), 100, np.float32))
     index.delete(["d7"])
     query = np.ones((1, VOCAB))
@@ -222,7 +228,7 @@ def test_added_and_deleted_documents_reach_the_card_by_refresh(tmp_path: Path, d
     found = card.search_vectors(query, k=300)
     assert found.ids[0] == "new"
     assert pairs(found) == pairs(index.search_vectors(query, k=300))
-    assert next(iter(card._view.cards._known.values()))[1] is first  # what was there is not loaded again
+    assert next(iter(card.reader.searcher._known.values()))[1] is first  # what was there is not loaded again
     card.add_vectors(["newer"], np.full((1, VOCAB), 200, np.float32))
     assert card.search_vectors(query, k=1).ids == ("newer",)
 
@@ -382,7 +388,7 @@ def test_two_threads_that_refresh_load_a_segment_once(tmp_path: Path) -> None:
     index.add_vectors(["new"], np.full((1, VOCAB), 100, np.float32))
     with ThreadPoolExecutor(2) as pool:
         first, second = (one.result() for one in [pool.submit(view.moved, Snapshot(index.path)) for _ in range(2)])
-    for (_, ours), (_, theirs) in zip(first.cards._known.values(), second.cards._known.values(), strict=True):
+    for (_, ours), (_, theirs) in zip(first.searcher._known.values(), second.searcher._known.values(), strict=True):
         assert ours is theirs
 
 
@@ -396,7 +402,7 @@ def test_a_commit_the_gpu_has_no_room_for_stands_and_the_one_before_is_searched(
     index.add_vectors([f"new{n}" for n in range(400)], exact(2, (400, VOCAB)))
     for room in (100, 10_000, 50_000):
         free, device.free = device.free, room
-        with pytest.raises(NotShownError, match=r"commit 2 stands, but .* Searches go on with commit 1") as told:
+        with pytest.raises(NotShownError, match=r"commit 2 was made, but .* Searches still use commit 1") as told:
             card.refresh()
         assert (told.value.generation, told.value.shown) == (2, 1)
         assert device.free == room  # while the error is at hand
@@ -410,7 +416,7 @@ def test_who_adds_what_the_gpu_has_no_room_for_is_told_that_it_stands(tmp_path: 
     index, device = made(tmp_path, exact(1, (200, VOCAB))), NumpyDevice()
     card, query = on_card(index, device), np.ones((1, VOCAB))
     free, device.free = device.free, 10_000
-    with pytest.raises(NotShownError, match=r"commit 2 stands, but cannot be shown \(.*free"):
+    with pytest.raises(NotShownError, match=r"commit 2 was made, but cannot be opened \(.*free"):
         card.add_vectors([f"new{n}" for n in range(400)], exact(2, (400, VOCAB)))
     assert (len(card), len(Index.open(index.path))) == (200, 600)
     device.free = free
@@ -518,7 +524,7 @@ def test_a_card_without_dense_vectors_searches_words_alone(tmp_path: Path) -> No
 @pytest.mark.parametrize("leave_out", [("texts",), "rows"])
 def test_what_a_card_cannot_leave_out_is_refused(leave_out: Any) -> None:
     with pytest.raises(InputError, match="leave_out"):
-        Cards([NumpyDevice()], leave_out)
+        OpenOptions("cuda", leave_out)
 
 
 @pytest.mark.parametrize("name", ["gpu", "cuda:", "cuda:a", "cuda:-1", "cuda0", ""])
@@ -552,7 +558,7 @@ def test_the_command_line_searches_on_a_card(
     index = Index.create(tmp_path / "my.idx", "bm25")
     index.add({"id": f"d{n}", "text": "fox " * (n % 5) + "and hare"} for n in range(100))
     (tmp_path / "queries.tsv").write_text("q1\tfox hare\nq2\thare\n")
-    monkeypatch.setattr("denslice.search.gpu.searcher.cuda_devices", lambda name: [NumpyDevice()])
+    monkeypatch.setattr("denslice.search.gpu.gpu_searcher.cuda_devices", lambda name: [NumpyDevice()])
     told = []
     for name, options in (
         ("cpu", []),
@@ -579,7 +585,7 @@ def test_without_cupy_the_command_line_says_so_in_one_line(
     monkeypatch.setitem(sys.modules, "cupy", None)
     found = CliRunner().invoke(app, [str(index.path) if one == "INDEX" else one for one in arguments])
     assert found.exit_code == 2
-    assert found.stderr == "error: search on a GPU needs an optional part: pip install 'denslice[gpu]'\n"
+    assert found.stderr == "error: search on a GPU needs optional packages: pip install 'denslice[gpu]'\n"
 
 
 def test_the_benchmark_s_documents_can_be_told_again() -> None:

@@ -200,15 +200,15 @@ def test_a_reader_stays_at_the_commit_it_opened(index: Index) -> None:
 
 def test_info_tells_what_the_index_is(index: Index) -> None:
     info = index.info()
-    assert info["path"] == str(index.path)
-    assert (info["documents"], info["segments"], info["generation"]) == (4, 1, 1)
+    assert info.path == str(index.path)
+    assert (info.documents, info.segments, info.generation) == (4, 1, 1)
     assert (info["encoder"], info["slicing"], info["slices"], info["query"]) == ("bm25", "learned", 768, "full")
     assert info["encoder_options"]["k1"] == 0.9
     words = {"wing", "lift", "aircraft", "flight", "boat", "float", "water", "carri", "need", "air", "cook", "boil"}
     assert info["vocabulary"] == len(words)
     assert info["weights"] == 4 + 4 + 4 + 3  # distinct words of each document
     assert 0 < info["bytes"] <= sum(path.stat().st_size for path in index.path.rglob("*") if path.is_file())
-    assert json.loads(json.dumps(info)) == info
+    assert json.loads(json.dumps(info.to_dict())) == info.to_dict()
 
 
 # Many queries
@@ -308,7 +308,7 @@ def test_a_source_that_fails_midway_leaves_every_file_as_it_was(index: Index, er
 def test_an_add_that_fails_after_whole_segments_leaves_every_file_as_it_was(
     index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("denslice.encoders.bm25.Bm25.at_once", 2)
+    monkeypatch.setattr("denslice.encoders.bm25.Bm25.batch_docs", 2)
     monkeypatch.setattr("denslice.store.tiers.SEGMENT_DOCS", 2)
     docs = [{"id": f"new {i}", "text": f"new words {i:03}"} for i in range(7)]
     before = files(index.path)
@@ -374,10 +374,10 @@ def test_an_index_of_vectors_takes_no_texts_and_one_of_texts_no_vectors(tmp_path
     ("settings", "told"),
     [
         ({"encoder": "word2vec"}, "unknown encoder 'word2vec': it is none of mini"),
-        ({"slicing": "zigzag"}, "unknown slicing 'zigzag'"),
+        ({"slicing": "zigzag"}, "slicing must be one of stride, contiguous, random, learned, not 'zigzag'"),
         ({"slices": 0}, "slices must be a whole number of at least 1"),
         ({"slices": 1.5}, "slices must be a whole number of at least 1"),
-        ({"query": "half"}, "query is 'half', expected one of full, sliced"),
+        ({"query": "half"}, "query must be one of full, sliced, not 'half'"),
         ({"skip": -1}, "skip must be a whole number of at least 0"),
         ({"encoder": "vectors", "vocab": 5, "skip": 6}, "skip must lie between 0 and"),
         ({"encoder": "vectors", "vocab": 0}, "vocab must be a whole number of at least 1, not 0"),

@@ -32,7 +32,7 @@ Pairs = list[tuple[str, float]]
 def _small_segments() -> Iterator[None]:
     """Segments of 4 documents and blocks of 64, so that a few documents make a merge."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("denslice.index.index.Manifest", partial(Manifest, block=64))
+        patch.setattr("denslice.index.create.Manifest", partial(Manifest, block=64))
         patch.setattr("denslice.index.writer.BATCH", 2)
         patch.setattr("denslice.store.tiers.SEGMENT_DOCS", 4)
         yield
@@ -75,13 +75,13 @@ def texts(index: Index) -> dict[str, str]:
 
 def stray_files(path: Path) -> set[str]:
     """Files in an index's folder that its last commit does not name, and those it names that are not there."""
-    named = {manifests.NAME, "lock", "lock.next", *file_names(manifests.read(Folder(path)))}
+    named = {manifests.MANIFEST_FILE, "lock", "lock.next", *file_names(manifests.read(Folder(path)))}
     return {file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file()} ^ named
 
 
 def commit_of(index: Index) -> tuple[int, int]:
     """What changes whenever a manifest is put in place, even one that says the same."""
-    stat = (index.path / manifests.NAME).stat()
+    stat = (index.path / manifests.MANIFEST_FILE).stat()
     return stat.st_ino, stat.st_mtime_ns
 
 
@@ -429,7 +429,7 @@ def test_an_interrupted_merge_leaves_the_index_as_it_was_and_nothing_behind(
         patch.setattr(place, interrupted(calls, resolve_name(place)))
         with pytest.raises(KeyboardInterrupt):
             index.merge()
-    assert stray_files(index.path) <= {manifests.NAME + NEW}  # which the next commit overwrites
+    assert stray_files(index.path) <= {manifests.MANIFEST_FILE + NEW}  # which the next commit overwrites
     for one in (index, open_index(index.path)):
         one.verify()
         assert one.info() == before

@@ -14,7 +14,7 @@ from denslice.encoders import load, mini
 from denslice.encoders.analysis import Analyzer
 from denslice.encoders.bm25 import Bm25, Bm25Config
 from denslice.encoders.mini import Mini, OnnxModel
-from denslice.encoders.word_pieces import Standing, occurrences, pooled, standing
+from denslice.encoders.word_pieces import LocatedWords, locate_words, occurrences, pooled
 from denslice.store.vocabulary import Growth, Vocabulary
 from denslice.vectors import lexical_csr
 
@@ -152,7 +152,7 @@ def test_words_the_model_does_not_reach_keep_bm25s_weight() -> None:
 
 
 def test_a_word_cut_in_two_at_the_end_of_what_is_read_makes_no_new_word() -> None:
-    length = mini.CHARACTERS * 256
+    length = mini.CHARACTERS_PER_PIECE * 256
     text = "ab " * (length // 3 - 2) + "unbroken" * 3
     encoder = embedded()
     encoder.encode_docs([text])
@@ -195,14 +195,17 @@ def test_spans_are_the_words_of_split_at_their_places(text: str) -> None:
 def test_a_word_stands_at_its_pieces_and_special_tokens_stand_nowhere() -> None:
     #           [CLS]   un      ##lucky  cat      [SEP]
     offsets = [(0, 0), (0, 2), (2, 7), (8, 11), (0, 0)]
-    found = standing([5, 6, 7], [(0, 7), (8, 11), (12, 15)], offsets)
+    found = locate_words([5, 6, 7], [(0, 7), (8, 11), (12, 15)], offsets)
     assert [part.tolist() for part in found] == [[5, 6], [1, 3], [3, 4]]  # the third word was cut off
-    assert standing([-1, 6], [(0, 7), (8, 11)], offsets).words.tolist() == [6]
+    assert locate_words([-1, 6], [(0, 7), (8, 11)], offsets).words.tolist() == [6]
 
 
 def test_importance_is_the_mean_over_all_pieces_of_a_word_and_1_where_none_was_seen() -> None:
     weights = lexical_csr(np.array([[2.0, 0, 3.0], [0, 5.0, 0]]))
-    texts = [Standing(np.array([0, 0]), np.array([1, 3]), np.array([3, 4])), Standing(*np.zeros((3, 0), np.int32))]
+    texts = [
+        LocatedWords(np.array([0, 0]), np.array([1, 3]), np.array([3, 4])),
+        LocatedWords(*np.zeros((3, 0), np.int32)),
+    ]
     importance = [np.array([9, 1, 2, 6, 9], np.float32), np.array([9, 9], np.float32)]
     assert pooled(occurrences(weights, texts), importance, weights.nnz).tolist() == [3.0, 1.0, 1.0]
 
@@ -306,7 +309,7 @@ def test_what_cannot_be_exported_is_told(trained: Path, tmp_path: Path) -> None:
         export_onnx(make_folder(tmp_path / "plain"), tmp_path / "out")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter.txt").write_text("dear")
-    with pytest.raises(InputError, match="other things in it"):
+    with pytest.raises(InputError, match="the folder is not empty"):
         export_onnx(trained / "model", tmp_path / "full")
     with pytest.raises(InputError, match="no text to measure"):
         export_onnx(trained / "model", tmp_path / "out", [])

@@ -52,7 +52,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("kind", ["Bert", "DistilBert", "Roberta", "XLMRoberta", "MPNet", "Electra", "ModernBert"])
 @pytest.mark.parametrize("piece", [1, 4, 16])
 def test_the_running_maximum_is_the_plain_formula(kind: str, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_module, "PIECE", piece)
+    monkeypatch.setattr(model_module, "LOGIT_POSITIONS", piece)
     backbone = make_model(kind)
     lexical = BiEncoder(backbone, make_tokenizer(), ModelConfig(lexical="splade"))(IDS, MASK).lexical
     torch.testing.assert_close(lexical, plain_splade(backbone))
@@ -61,7 +61,7 @@ def test_the_running_maximum_is_the_plain_formula(kind: str, piece: int, monkeyp
 
 
 def test_gradients_through_the_running_maximum_are_the_plain_formulas(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_module, "PIECE", 2)
+    monkeypatch.setattr(model_module, "LOGIT_POSITIONS", 2)
     backbone = make_model("Bert")
     weights = backbone.get_input_embeddings().weight
     (expected,) = torch.autograd.grad(plain_splade(backbone).sum(), [weights])
@@ -72,7 +72,7 @@ def test_gradients_through_the_running_maximum_are_the_plain_formulas(monkeypatc
 
 @pytest.mark.parametrize("training", [True, False])
 def test_logits_of_more_than_a_piece_are_never_held(training: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_module, "PIECE", 2)
+    monkeypatch.setattr(model_module, "LOGIT_POSITIONS", 2)
     model = BiEncoder(make_model("Bert"), make_tokenizer(), ModelConfig(lexical="splade"))
     kept: list[tuple[int, ...]] = []
     pieces: list[int] = []
@@ -395,8 +395,9 @@ def test_a_hub_name_offline_is_read_from_the_cache(
 
 def test_without_torch_the_extra_is_named() -> None:
     code = "import sys; sys.modules['torch'] = None\nimport denslice.encoders.torch.transformer_encoder"
-    assert "MissingExtraError: transformer models needs an optional part: pip install 'denslice[torch]'" in run_python(
-        code
+    assert (
+        "MissingExtraError: a transformer model needs optional packages: pip install 'denslice[torch]'"
+        in run_python(code)
     )
 
 

@@ -30,7 +30,7 @@ Work = Callable[[Writer], int]
 def _small_segments() -> Iterator[None]:
     """Segments of 4 documents, so that a few make several."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("denslice.index.index.Manifest", partial(Manifest, block=64))
+        patch.setattr("denslice.index.create.Manifest", partial(Manifest, block=64))
         patch.setattr("denslice.index.writer.BATCH", 2)
         patch.setattr("denslice.store.tiers.SEGMENT_DOCS", 4)
         yield
@@ -66,7 +66,7 @@ def overlapped(index: Index, work: Work, meanwhile: Callable[[Index], object]) -
         meanwhile(open_index(index.path))
         return done
 
-    return index._commit(both, lock.WAIT)
+    return index._commit(both, lock.WAIT_SECONDS)
 
 
 def state(index: Index) -> tuple[dict[str, str], list[Pairs], int]:
@@ -217,7 +217,7 @@ def test_a_merge_goes_on_without_a_segment_that_was_deleted_or_merged_elsewhere(
 
     def change(other: Index) -> None:
         other.delete(["1"])
-        other._commit(lambda build: build.merge(build.base.manifest.segments[:1]), lock.WAIT)
+        other._commit(lambda build: build.merge(build.base.manifest.segments[:1]), lock.WAIT_SECONDS)
 
     assert overlapped(index, merging, change) == 5
     assert state(index)[0] == {"0": "ant", "2": "cat", "3": "dog", "4": "elk"}
@@ -254,7 +254,7 @@ def work_of(change: tuple[str, Any]) -> Work:
 def do(index: Index, changes: Sequence[tuple[str, Any]]) -> None:
     """Do one change after the other, each in a commit of its own, without the merges that come by themselves."""
     for change in changes:
-        index._commit(work_of(change), lock.WAIT)
+        index._commit(work_of(change), lock.WAIT_SECONDS)
 
 
 @settings(max_examples=60, deadline=None)

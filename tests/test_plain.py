@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from denslice import Index, array_ops
-from denslice.search import two_stage
+from denslice.options import SearchOptions
+from denslice.search.cpu import two_stage
 from denslice.search.cpu.addresses import Parts
-from denslice.search.two_stage import Found, QueryVectors, Settings
+from denslice.search.query import Found, QueryVectors
 from denslice.store.snapshot import Snapshot
 
 VOCAB, DIMENSIONS = 12, 3
@@ -39,7 +40,7 @@ OUTGROWN = """
 import sys
 import numpy as np
 from denslice import Index
-from denslice.search.two_stage import SMALL
+from denslice.search.cpu.two_stage import SMALL
 index = Index.create("i", "vectors", vocab=12, slices=12, slicing="stride")
 index.add_vectors(["small"], np.ones((1, 12), np.float32))
 if {searched}:
@@ -98,7 +99,9 @@ def test_numpy_finds_what_compiled_loops_find_with_the_same_bits(
         parts = in_two_segments(Path(folder), docs, dense)
         ends = np.cumsum([segment.rows for segment in parts])[:-1]
         for masks in ([np.zeros(0, np.uint8)] * len(parts), np.split(allowed, ends)):
-            assert_same(two_stage.search_plainly(parts, query, Settings(k), masks), compiled(parts, query, k, masks))
+            assert_same(
+                two_stage.search_plainly(parts, query, SearchOptions(k), masks), compiled(parts, query, k, masks)
+            )
 
 
 def in_two_segments(folder: Path, docs: np.ndarray, dense: np.ndarray) -> Parts:
@@ -113,7 +116,7 @@ def in_two_segments(folder: Path, docs: np.ndarray, dense: np.ndarray) -> Parts:
 def compiled(parts: Parts, query: QueryVectors, k: int, masks: Sequence[np.ndarray]) -> Found:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(two_stage, "SMALL", -1)
-        return two_stage.search(parts, query, Settings(k), masks)
+        return two_stage.search(parts, query, SearchOptions(k), masks)
 
 
 def assert_same(one: Found, other: Found) -> None:
@@ -128,13 +131,13 @@ def assert_same(one: Found, other: Found) -> None:
 def test_only_exact_searches_of_few_weights_are_done_in_numpy(tmp_path: Path) -> None:
     parts = in_two_segments(tmp_path, np.ones((6, VOCAB), np.float32), np.ones((6, DIMENSIONS), np.float32))
     assert parts.weights == 6 * VOCAB
-    assert two_stage.is_plain(parts, Settings(3))
-    for other in ({"theta": 0.5}, {"caution": 0.9}, {"rerank": False}, {"candidates_from": "lexical"}):
-        assert not two_stage.is_plain(parts, Settings(3, **other))
+    assert two_stage.is_plain(parts, SearchOptions(3))
+    for other in ({"theta": 0.5}, {"pruning": 0.1}, {"rerank": False}, {"candidates_from": "lexical"}):
+        assert not two_stage.is_plain(parts, SearchOptions(3, **other))
     many = Index.create(tmp_path / "many", "vectors", vocab=VOCAB, slices=VOCAB, slicing="stride")
     rows = two_stage.SMALL // VOCAB + 1
     many.add_vectors([str(n) for n in range(rows)], np.ones((rows, VOCAB), np.float32))
-    assert not two_stage.is_plain(Parts(Snapshot(many.path).segments), Settings(3))
+    assert not two_stage.is_plain(Parts(Snapshot(many.path).segments), SearchOptions(3))
 
 
 @settings(max_examples=100, deadline=None)

@@ -21,7 +21,7 @@ from denslice.encoders.torch.bi_encoder import BiEncoder
 from denslice.errors import MissingExtraError
 from denslice.evaluate.evaluation import as_run, evaluate
 from denslice.records import Ranking
-from denslice.reproduce import definition, figure3_plot, measuring, paper_figures, table3
+from denslice.reproduce import definition, figure3_plot, measuring, paper_figures, table1, table3
 from denslice.reproduce.cell_settings import IndexSetting, Setting, as_in_paper, whole, with_full_query
 from denslice.reproduce.cells import Cells, Figures
 from denslice.reproduce.collection import Collection, read_collection
@@ -80,14 +80,20 @@ def made(place: Path, what: str, *options: object) -> dict[str, Any]:
     """The JSON that the command wrote."""
     result = reproduced(place, what, "--to", place / "out", *options)
     assert result.exit_code == 0, result.output
-    assert result.stdout.strip() in (place / "out" / f"{what}.md").read_text()
+    assert result.stdout.strip() in shown(place, what)
     return json.loads((place / "out" / f"{what}.json").read_text())
 
 
+def shown(place: Path, what: str) -> str:
+    """Return the part of the page that belongs to the command."""
+    return (
+        (place / "out" / "tables.md").read_text().partition(f"<!-- table:{what} -->")[2].partition("<!-- /table -->")[0]
+    )
+
+
 def rows(place: Path, what: str) -> list[list[str]]:
-    """The table in the Markdown that the command wrote, with its head."""
-    lines = (place / "out" / f"{what}.md").read_text().splitlines()
-    found = [line for line in lines if line.startswith("|") and "---" not in line]
+    """Return the table that the command put into the page, with its head."""
+    found = [line for line in shown(place, what).splitlines() if line.startswith("|") and "---" not in line]
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in found]
 
 
@@ -133,14 +139,14 @@ def test_table_2_has_dense_lexical_and_joint_models_with_size_and_time(place: Pa
     assert all(cell["bytes"] > 0 and 0 < cell["p50_ms"] <= cell["p95_ms"] for cell in told["cells"])
     by_engine = [cell["means"] for cell in told["cells"][:2]]
     assert by_engine[0] == pytest.approx(by_engine[1])
-    assert "its dense part alone" in (place / "out" / "table2.md").read_text()
+    assert "its dense part alone" in shown(place, "table2")
 
 
 def test_table_2_goes_without_faiss_and_says_so(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("denslice.reproduce.flat.is_there", lambda: False)
     told = made(place, "table2")
     assert {cell["engine"] for cell in told["cells"]} == {"denslice"}
-    assert "Faiss is not installed here" in (place / "out" / "table2.md").read_text()
+    assert "pip install faiss-cpu" in shown(place, "table2")
 
 
 def test_table_3_has_four_slicings_with_the_query_sliced_and_full(place: Path) -> None:
@@ -160,11 +166,26 @@ def test_figure_3_is_drawn_with_text_as_text(place: Path) -> None:
     assert thetas == {(theta, rerank) for theta in (0.0, 0.1, 0.4) for rerank in (True, False)}
     assert {cell["candidates"] for cell in told["cells"] if cell["rerank"] and cell["theta"]} == {1000, 2000}
     for model in ("bm25", "splade", "joint"):
-        assert (place / "out" / f"figure3-{model}.png").read_bytes().startswith(b"\x89PNG")
         drawing = (place / "out" / f"figure3-{model}.svg").read_text()
         for text in ("MRR@10", "R@1000", "with reranking", "θ = 0.4", f"{model} on tiny, 8 slices"):
             assert f">{text}</text>" in drawing
-        assert f"(figure3-{model}.svg)" in (place / "out" / "figure3.md").read_text()
+        assert f"(figure3-{model}.svg)" in shown(place, "figure3")
+
+
+def test_the_page_has_the_tables_in_the_papers_order_and_keeps_what_stands_between(place: Path, tmp_path: Path) -> None:
+    for what in ("table3", "table1"):
+        done = reproduced(place, what, "--to", tmp_path, "--slices", "6")
+        assert done.exit_code == 0, done.output
+        page = (tmp_path / "tables.md").read_text().replace("on tiny\n", "on tiny\n\nMine.\n")
+        (tmp_path / "tables.md").write_text(page)
+    assert [line for line in page.splitlines() if line.startswith(("#", "Mine"))] == [
+        "# The paper's tables on tiny",
+        "Mine.",
+        "Mine.",
+        f"## {table1.TITLE}",
+        f"## {table3.TITLE}",
+    ]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["table1.json", "table3.json", "tables.md"]
 
 
 def test_the_json_says_what_was_measured_by_which_command(place: Path) -> None:
@@ -327,7 +348,7 @@ def test_random_slicings_are_means_over_seeds() -> None:
     [
         ("table1", ["--slices", "many"], "'many' is not a list of numbers with commas between"),
         ("table1", ["--slices", "-1"], "numbers must be 0 or more"),
-        ("figure3", [], "figure3 draws plots: say with --to which folder"),
+        ("figure3", [], "figure3 draws plots: name a folder for them with --to"),
     ],
 )
 def test_options_that_cannot_be_are_told_in_one_line(place: Path, what: str, options: list[str], problem: str) -> None:
@@ -351,5 +372,5 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
 
 def test_labels_that_would_cover_one_another_are_left_out() -> None:
     points = [figure3_plot.Point(1.0, 0.5, 0.9, f"label {i}") for i in range(5)]
-    drawing = figure3_plot.drawn("title", [figure3_plot.Line("line", points)], [])["svg"].decode()
+    drawing = figure3_plot.drawn("title", [figure3_plot.Line("line", points)], []).decode()
     assert drawing.count(">label ") == 4  # one above and one below the point, in two panels

@@ -55,7 +55,7 @@ def test_ids_with_spaces_survive_in_tab_separated_judgements(tmp_path: Path) -> 
         ("q1 0 d1 2 x", ":2: 5 columns, expected"),
         ("q1 0 d2 1.5", ":2: grade '1.5' is not a whole number"),
         ("q1\t\t1", ":2: the id is empty"),
-        ("q1 0 d1 0", ":2: document 'd1' has grade 2 for query 'q1' already, now 0"),
+        ("q1 0 d1 0", ":2: document 'd1' has grade 0 for query 'q1', and 2 in a line before"),
         ("query-id\tcorpus-id\tscore", ":2: grade 'score' is not a whole number"),
     ],
 )
@@ -77,7 +77,7 @@ def test_a_file_without_judgements_is_an_error(tmp_path: Path, text: str) -> Non
 
 
 def test_a_folder_of_judgements_asks_for_one_file(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"is a folder; name one file, such as .*qrels/test.tsv"):
+    with pytest.raises(InputError, match=r"is a folder; give the path of one file, such as .*qrels/test.tsv"):
         read_qrels(tmp_path)
 
 
@@ -112,7 +112,7 @@ def test_an_ms_marco_run_scores_by_one_over_rank(tmp_path: Path, name: str) -> N
         ("q1 d2 1", ":2: 3 columns, expected 6, as in the lines before"),
         ("q1 Q0 d2 2 high t", ":2: score 'high' is not a number"),
         ("q1 Q0 d2 2 nan t", ":2: score 'nan' is not finite"),
-        ("q1 Q0 d1 2 0.5 t", ":2: document 'd1' comes a second time for query 'q1'"),
+        ("q1 Q0 d1 2 0.5 t", ":2: document 'd1' occurs twice for query 'q1'"),
     ],
 )
 def test_a_bad_run_line_names_file_line_and_fault(tmp_path: Path, line: str, problem: str) -> None:
@@ -189,9 +189,9 @@ def test_equal_scores_are_written_a_step_apart_so_that_every_tool_keeps_their_or
 @pytest.mark.parametrize(
     ("ranking", "problem"),
     [
-        (Ranking("q", ("my doc",), (1.0,)), "document id 'my doc' cannot stand in a TREC run"),
-        (Ranking("q", ("a\u00a0b",), (1.0,)), r"document id 'a\\xa0b' cannot stand in a TREC run"),
-        (Ranking("my query", ("a",), (1.0,)), "query id 'my query' cannot stand in a TREC run"),
+        (Ranking("q", ("my doc",), (1.0,)), "document id 'my doc' is empty or has white space"),
+        (Ranking("q", ("a\u00a0b",), (1.0,)), r"document id 'a\\xa0b' is empty or has white space"),
+        (Ranking("my query", ("a",), (1.0,)), "query id 'my query' is empty or has white space"),
         (Ranking("q", ("a",), (float("nan"),)), "score of document 'a' for query 'q' is nan"),
     ],
 )

@@ -16,11 +16,12 @@ from hypothesis.extra import numpy as hnp
 from denslice import Index, InputError, Query, Ranking, Slices, Slicing, densify, gip
 from denslice.gip import gip_full
 from denslice.index.reader import Reader
-from denslice.search import two_stage
+from denslice.options import SearchOptions
+from denslice.search.cpu import two_stage
 from denslice.search.cpu.addresses import Parts
 from denslice.search.gpu.device import cuda_devices
-from denslice.search.gpu.searcher import Cards
-from denslice.search.two_stage import QueryVectors, Settings
+from denslice.search.gpu.gpu_searcher import GpuSearcher
+from denslice.search.query import QueryVectors, best_of
 from denslice.slicing import KINDS
 from denslice.store.manifest import Manifest
 from denslice.store.snapshot import Snapshot
@@ -41,7 +42,7 @@ def route(request: pytest.FixtureRequest) -> Route:
         return lambda index, query, k: index.search_vectors(query, k=k)
     if request.param == "plain":
         return _in_numpy
-    cards = Cards([NumpyDevice()] if request.param == "numpy card" else cuda_devices("cuda"), ())
+    cards = GpuSearcher([NumpyDevice()] if request.param == "numpy card" else cuda_devices("cuda"))
     return lambda index, query, k: _opened(index, cards).search_vectors(query, k=k)
 
 
@@ -51,7 +52,7 @@ def _in_numpy(index: Index, query: Rows, k: int) -> Ranking:
         return index.search_vectors(query, k=k)
 
 
-def _opened(index: Index, cards: Cards) -> Index:
+def _opened(index: Index, cards: GpuSearcher) -> Index:
     """The index on cards, opened once."""
     if not hasattr(index, "on_cards"):
         index.on_cards = Index(Reader(Snapshot(index.path), cards))
@@ -65,11 +66,11 @@ def _tiny_blocks_and_segments() -> Iterator[None]:
     No index is small enough for numpy but on the route that takes it for all.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("denslice.index.index.Manifest", partial(Manifest, block=32))
+        patch.setattr("denslice.index.create.Manifest", partial(Manifest, block=32))
         patch.setattr("denslice.index.writer.BATCH", 50)
         patch.setattr("denslice.store.tiers.SEGMENT_DOCS", 100)
-        patch.setattr("denslice.search.two_stage.ROOM", 64)
-        patch.setattr("denslice.search.two_stage.SMALL", 0)
+        patch.setattr("denslice.search.cpu.two_stage.ROOM", 64)
+        patch.setattr("denslice.search.cpu.two_stage.SMALL", 0)
         yield
 
 
@@ -199,7 +200,7 @@ def test_search_is_the_definition_over_many_blocks_and_segments(route: Route, ki
 def test_search_is_the_definition_in_one_segment_with_blocks_as_shipped(
     route: Route, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("denslice.index.index.Manifest", Manifest)
+    monkeypatch.setattr("denslice.index.create.Manifest", Manifest)
     monkeypatch.setattr("denslice.index.writer.BATCH", 2_048)
     monkeypatch.setattr("denslice.store.tiers.SEGMENT_DOCS", 1 << 18)
     commits = [exact_rows(3, 3_000, vocab=60, density=0.2)]
@@ -307,8 +308,8 @@ def test_whatever_the_candidates_scores_are_exact_and_k_documents_come(tmp_path:
 def test_stage_one_alone_ranks_by_the_strong_weights_to_the_rounding_of_postings(tmp_path: Path, theta: float) -> None:
     docs, query = exact_rows(1, 300, 40, density=0.5), exact_rows(2, 1, 40, density=0.8)
     view = Reader(Snapshot(built(tmp_path, [docs], "stride", 40).path))
-    how = Settings(30, theta=theta, rerank=False)
-    (found,) = view.rank_encoded(["q"], Encoded(sp.csr_array(query, dtype=np.float32)), how)
+    how = SearchOptions(30, theta=theta, rerank=False)
+    (found,) = view.rank_encoded([Query("q")], Encoded(sp.csr_array(query, dtype=np.float32)), how)
     strong = np.sort(query[0])[-8:].min() if (query > theta).sum() < 8 else theta + 1 / 128
     partial = dict(zip(ids_of(docs), docs @ np.where(query[0] >= strong, query[0], 0), strict=True))
     step = 4 * query.sum() / 255
@@ -324,30 +325,30 @@ def test_stage_one_alone_ranks_by_the_strong_weights_to_the_rounding_of_postings
 
 def long_lists(monkeypatch: pytest.MonkeyPatch) -> tuple[Rows, Rows]:
     """Documents of several blocks and segments whose lists have ends worth leaving out, and a query."""
-    monkeypatch.setattr("denslice.index.index.Manifest", partial(Manifest, block=512))
+    monkeypatch.setattr("denslice.index.create.Manifest", partial(Manifest, block=512))
     monkeypatch.setattr("denslice.store.tiers.SEGMENT_DOCS", 4_000)
     rng = np.random.default_rng(7)
     docs = np.round(rng.exponential(1.0, (9_000, 30)) * 64).clip(1, 600) / 64 * (rng.random((9_000, 30)) < 0.4)
     return docs, exact_rows(8, 1, 30, density=0.7)
 
 
-@pytest.mark.parametrize("caution", [0.95, 0.9])
-def test_with_little_caution_scores_are_exact_and_most_of_the_best_are_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caution: float
+@pytest.mark.parametrize("pruning", [0.05, 0.1])
+def test_with_a_little_pruning_scores_are_exact_and_most_of_the_best_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pruning: float
 ) -> None:
     docs, query = long_lists(monkeypatch)
     index = built(tmp_path, [docs], "stride", 30)
     exact = dict(ranked(ids_of(docs), (docs @ query.T).ravel()))
-    found = pairs(index.search_vectors(query, k=100, caution=caution))
+    found = pairs(index.search_vectors(query, k=100, pruning=pruning))
     assert found == sorted(found, key=lambda pair: (-pair[1], pair[0]))
     assert found == [(id, exact[id]) for id, _ in found]
     assert len({id for id, _ in found} & set(list(exact)[:100])) >= 90
 
 
-@pytest.mark.parametrize("caution", [0, 1.1, float("nan")])
-def test_a_caution_that_is_none_is_refused(tmp_path: Path, caution: float) -> None:
-    with pytest.raises(InputError, match="caution must be a number above 0 and at most 1"):
-        built(tmp_path, [SMALL], "stride", 3).search_vectors(SMALL_QUERY, caution=caution)
+@pytest.mark.parametrize("pruning", [-0.1, 1, 1.1, float("nan")])
+def test_a_pruning_that_is_none_is_refused(tmp_path: Path, pruning: float) -> None:
+    with pytest.raises(InputError, match=r"pruning must be (a number from 0 to 1|below 1), not"):
+        built(tmp_path, [SMALL], "stride", 3).search_vectors(SMALL_QUERY, pruning=pruning)
 
 
 # Edges
@@ -417,7 +418,7 @@ def test_a_weight_too_large_to_store_is_refused(tmp_path: Path) -> None:
 def test_the_best_are_those_with_the_highest_scores_and_of_equal_ones_the_first(
     scores: list[int], count: int, best: list[int]
 ) -> None:
-    assert two_stage.best_of(np.array(scores), count).tolist() == best
+    assert best_of(np.array(scores), count).tolist() == best
 
 
 def lexical(query: Rows) -> QueryVectors:
@@ -434,7 +435,7 @@ def test_masked_documents_are_left_out_before_the_best_are_taken(tmp_path: Path,
     allowed[best_first[:150]] = 0
     ends = np.cumsum([segment.rows for segment in snapshot.segments])[:-1]
     masks = [np.ascontiguousarray(mask) for mask in np.split(allowed, ends)]
-    found = two_stage.search(Parts(snapshot.segments), lexical(query), Settings(k), masks)
+    found = two_stage.search(Parts(snapshot.segments), lexical(query), SearchOptions(k), masks)
     expected = ranked(ids_of(docs), (docs @ query) * allowed)
     assert len(snapshot.segments) > 2
     assert list(zip(found.ids, found.scores.tolist(), strict=True)) == expected[:k]
@@ -446,9 +447,9 @@ def test_masked_documents_are_left_out_before_the_best_are_taken(tmp_path: Path,
 def test_scores_from_postings_are_never_below_the_exact_ones_nor_above_by_more_than_the_margin(
     scale: str, data: st.DataObject
 ) -> None:
-    from denslice.search.cpu import postings
+    from denslice.search.cpu import postings, scan_state, score_units
 
-    counted = getattr(postings, scale)
+    counted = getattr(score_units, scale)
     weights = st.floats(2**-10, 100, width=16)
     docs = data.draw(hnp.arrays(np.float32, (40, 4), elements=st.just(0) | weights))
     query = data.draw(hnp.arrays(np.float32, 4, elements=weights))
@@ -457,10 +458,10 @@ def test_scores_from_postings_are_never_below_the_exact_ones_nor_above_by_more_t
         parts = Parts([segment])
         found, largest = postings.find(parts.table, np.arange(4))
         reach = float(query.astype(np.float64) @ largest)
-        unit, margin = postings.unit_and_margin(reach, reach, 4, counted)
+        unit, margin = score_units.unit_and_margin(reach, reach, 4, counted)
         held, bounds = postings.scan_whole(
             parts.table, found, (query, unit, counted.fraction), (40, 0, 0),
-            np.zeros(512, np.int64), np.zeros(postings.SUMS, counted.dtype),
+            np.zeros(512, np.int64), np.zeros(scan_state.SUMS, counted.dtype),
         )  # fmt: skip
         exact = docs.astype(np.float64) @ query
         assert sorted(held) == np.flatnonzero(exact).tolist()
@@ -469,8 +470,8 @@ def test_scores_from_postings_are_never_below_the_exact_ones_nor_above_by_more_t
         assert (above <= margin / unit).all()
 
 
-@pytest.mark.parametrize("caution", [1.0, 0.6])
-def test_many_queries_at_once_find_what_each_finds_alone(tmp_path: Path, caution: float) -> None:
+@pytest.mark.parametrize("pruning", [0.0, 0.4])
+def test_many_queries_at_once_find_what_each_finds_alone(tmp_path: Path, pruning: float) -> None:
     docs = exact_rows(5, 300, 40, 0.5)
     names = [f"{'é' * (i % 3)}{i % 7}-{i}" for i in range(300)]
     index = Index.create(tmp_path / "i", "vectors", vocab=40, slices=40)
@@ -478,12 +479,12 @@ def test_many_queries_at_once_find_what_each_finds_alone(tmp_path: Path, caution
     index.add_vectors(names[120:], sp.csr_array(docs[120:]))
     queries = [*exact_rows(6, 40, 40, 0.3).astype(np.float32), np.zeros(40, np.float32)]
     asked = [Query(str(n), vector={str(i): float(w) for i, w in enumerate(row) if w}) for n, row in enumerate(queries)]
-    together = list(index.rank(asked, k=30, caution=caution))
-    alone = [index.search_vectors(sp.csr_array(row[None]), k=30, caution=caution) for row in queries]
+    together = list(index.rank(asked, k=30, pruning=pruning))
+    alone = [index.search_vectors(sp.csr_array(row[None]), k=30, pruning=pruning) for row in queries]
     assert [pairs(one) for one in together] == [pairs(one) for one in alone]
     assert len(together[0]) == 30
     assert len(together[-1]) == 0
-    if caution == 1:
+    if pruning == 0:
         assert pairs(together[0]) == ranked(names, docs @ queries[0])[:30]
 
 

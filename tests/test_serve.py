@@ -17,8 +17,8 @@ import pytest
 from denslice import Index, IndexFormatError, InputError
 from denslice.records import Ranking
 from denslice.serve.background import Background
-from denslice.serve.connections import server
 from denslice.serve.http_app import make_app
+from denslice.serve.http_server import make_server
 from denslice.serve.limits import Access, Limits
 from denslice.serve.metrics import Metrics
 from serving import KEY, Live, live
@@ -249,7 +249,7 @@ def test_a_server_that_others_can_reach_needs_a_key_or_open() -> None:
         Access(writable=True)
     with pytest.raises(InputError, match="16 ASCII characters"):
         Access(api_key="short")
-    with pytest.raises(InputError, match="no address"):
+    with pytest.raises(InputError, match="is not an address or name of this machine"):
         Access(host="no such host")
 
 
@@ -426,14 +426,14 @@ def test_a_refresh_that_fails_is_logged_counted_told_and_tried_again(
         wait_until(lambda: running.ask("/readyz").status == 503)
         answer = running.ask("/readyz")
         assert (answer.code, b"secret" in answer.body) == ("failing", False)
-        assert "the look for new commits failed" in answer.json()["error"]["message"]
-        count = 'denslice_background_failures_total{task="the look for new commits"}'
+        assert "refresh failed" in answer.json()["error"]["message"]
+        count = 'denslice_background_failures_total{task="refresh"}'
         wait_until(lambda: running.metric(count) > 2)
         assert running.search("cats").status == 200
         failing.errors.clear()
         wait_until(lambda: running.ask("/readyz").status == 200)
         wait_until(lambda: running.ask("/index").json()["documents"] == 5)
-        assert len([one for one in caplog.records if "new commits failed and will be tried" in one.message]) == 1
+        assert len([one for one in caplog.records if "refresh failed and will be tried again" in one.message]) == 1
 
 
 def test_a_first_search_that_fails_is_told_and_tried_again(index: Index) -> None:
@@ -448,7 +448,7 @@ def test_a_first_search_that_fails_is_told_and_tried_again(index: Index) -> None
                 failing.errors.clear()
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        server_ = server(make_app(failing), Limits())
+        server_ = make_server(make_app(failing), Limits())
         running, thread = Live(listener.getsockname()[1]), threading.Thread(target=server_.run, args=([listener],))
         thread.start()
         try:
@@ -457,7 +457,7 @@ def test_a_first_search_that_fails_is_told_and_tried_again(index: Index) -> None
         finally:
             server_.should_exit = True
             thread.join()
-    assert told[0].startswith("the first search failed once, the last time with RuntimeError")
+    assert told[0].startswith("warm-up failed once, the last time with RuntimeError")
 
 
 @pytest.mark.parametrize("error", UNEXPECTED, ids=lambda error: type(error).__name__)
@@ -496,13 +496,13 @@ def test_a_worker_that_fails_is_logged_counted_and_begun_again() -> None:
                 raise KeyError("x")
             await asyncio.sleep(3_600)
 
-        background.without_end("worker", work)
-        while not background.trouble:
+        background.forever("worker", work)
+        while not background.failing:
             await asyncio.sleep(0)
-        told = background.trouble
+        told = background.failing
         while len(begun) < 2:
             await asyncio.sleep(0.01)
-        assert background.trouble == ""
+        assert background.failing == ""
         await background.stop()
         return told, metrics.background_failures.labels("worker")._value.get(), begun
 

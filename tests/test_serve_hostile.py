@@ -150,7 +150,7 @@ def test_nesting_that_no_step_could_follow_is_refused_with_a_reason(served: Live
 
 def test_a_refusal_names_the_field_and_what_it_should_be(served: Live) -> None:
     for body, message in (
-        (b"{", "the body is not JSON"),
+        (b"{", "the body is not valid JSON"),
         (b'{"query": 1}', "query: Input should be a valid string"),
         (b'{"queries": ["a", 2]}', "queries.1: Input should be a valid string"),
         (b'{"query": "x", "k": 0, "kk": 1}', "k: Input should be greater than or equal to 1; kk: Extra inputs are not"),

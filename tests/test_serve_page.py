@@ -80,7 +80,7 @@ def page(browser: Any, served: Live) -> Iterator[Page]:
     opened.on("dialog", lambda dialog: trouble.append(dialog.message))
     opened.on("request", lambda request: asked.append(request.url))
     opened.goto(served.address)
-    opened.get_by_text("Every result shows what made its score").wait_for()
+    opened.get_by_text("Every result shows the parts of its score").wait_for()
     yield opened
     context.close()
     assert trouble == []
@@ -90,8 +90,8 @@ def page(browser: Any, served: Live) -> Iterator[Page]:
 
 def ask(page: Page, text: str) -> None:
     with page.expect_response("**/search"):
-        page.get_by_label("What to look for").fill(text)
-        page.get_by_label("What to look for").press("Enter")
+        page.get_by_label("Query").fill(text)
+        page.get_by_label("Query").press("Enter")
     page.locator("#results:not(.busy)").wait_for()
 
 
@@ -153,7 +153,7 @@ def test_matched_words_are_marked_as_they_stand(page: Page) -> None:
     assert hit(page, "fox").locator(".text mark").all_inner_texts() == ["Foxes", "sleep", "hunt"]
     assert hit(page, "owl").locator(".text mark").all_inner_texts() == ["Owls", "hunt", "owl"]  # behind an emoji
     hit(page, "fox").get_by_role("button", name="Why").click()
-    assert {name for name, _, _ in rows(hit(page, "fox"))} == {"meaning", "foxes", "sleep", "hunt"}
+    assert {name for name, _, _ in rows(hit(page, "fox"))} == {"dense", "foxes", "sleep", "hunt"}
 
 
 def test_markup_in_documents_is_text(page: Page) -> None:
@@ -191,7 +191,7 @@ def test_a_text_too_long_to_send_is_shown_in_part_and_fetched_whole_on_demand(pa
     assert len(found.locator(".text").inner_text()) < 500
 
 
-def test_the_mode_switches_between_words_meaning_and_both(page: Page, index: Index) -> None:
+def test_the_mode_switches_between_lexical_dense_and_hybrid(page: Page, index: Index) -> None:
     question = "animals awake in the dark"
     ask(page, question)
     for mode in ("Dense", "Lexical", "Hybrid"):
@@ -200,18 +200,18 @@ def test_the_mode_switches_between_words_meaning_and_both(page: Page, index: Ind
         assert json.loads(answered.value.request.post_data)["mode"] == mode.lower()
         page.locator("#results:not(.busy)").wait_for()
         assert ids(page) == list(index.search(question, 10, mode=mode.lower()).ids)
-        assert page.get_by_label("weight of meaning").is_disabled() == (mode == "Lexical")
+        assert page.get_by_label("weight of the dense score").is_disabled() == (mode == "Lexical")
         assert page.get_by_label("threshold of stage one").is_disabled() == (mode == "Dense")
     first = page.locator(".hit").first
     first.get_by_role("button", name="Why").click()
-    assert rows(first)[0][0] == "meaning"
+    assert rows(first)[0][0] == "dense"
 
 
 def test_the_sliders_run_the_query_again(page: Page, index: Index) -> None:
     ask(page, "when do foxes sleep")
     before = float(hit(page, "fox").get_attribute("data-score"))
     with page.expect_response("**/search") as answered:
-        page.get_by_label("weight of meaning").press("Home")
+        page.get_by_label("weight of the dense score").press("Home")
     assert json.loads(answered.value.request.post_data)["lam"] == 0
     page.locator("#results:not(.busy)").wait_for()
     after = float(hit(page, "fox").get_attribute("data-score"))
@@ -334,15 +334,15 @@ def test_a_server_with_a_key_is_asked_with_it(browser: Any, index: Index, host: 
     with live(index, access=Access(host=host, api_key=KEY)) as running:
         page = browser.new_page()
         page.goto(f"{running.address}/?q=badgers&mode=lexical")
-        key = page.get_by_label("This server asks for a key")
+        key = page.get_by_label("This server needs an API key")
         for wrong in ("", "not the key at all"):
             key.fill(wrong)
             with page.expect_response("**/index") as answered:
-                page.get_by_role("button", name="Use it").click()
+                page.get_by_role("button", name="Use this key").click()
             assert answered.value.status == 401
         assert page.locator(".hit").count() == 0
         key.fill(KEY)
-        page.get_by_role("button", name="Use it").click()
+        page.get_by_role("button", name="Use this key").click()
         found = hit(page, "book/1 😀")  # the search that the address holds
         found.get_by_role("button", name="Whole text").click()
         found.get_by_role("button", name="Excerpt").wait_for()
@@ -356,15 +356,15 @@ def test_a_server_with_a_key_is_asked_with_it(browser: Any, index: Index, host: 
         page.close()
 
 
-def test_an_index_of_words_alone_offers_no_meaning(browser: Any, tmp_path: Any) -> None:
+def test_an_index_without_dense_vectors_offers_only_lexical_search(browser: Any, tmp_path: Any) -> None:
     words = Index.create(tmp_path / "words.idx", "bm25")
     words.add(DOCS)
     with live(words) as running:
         page = browser.new_page()
         page.goto(running.address)
         ask(page, "foxes")
-        assert page.get_by_label("Dense").is_disabled()
-        assert page.get_by_label("Lexical").is_checked()
+        assert page.get_by_role("radio", name="Dense").is_disabled()
+        assert page.get_by_role("radio", name="Lexical").is_checked()
         found = hit(page, "fox")
         found.get_by_role("button", name="Why").click()
         assert [name for name, _, _ in rows(found)] == ["foxes"]

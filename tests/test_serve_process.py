@@ -166,4 +166,4 @@ def test_without_the_extra_its_name_is_told(folder: Path) -> None:
     code = "import sys; sys.modules['fastapi'] = None; from denslice.__main__ import main; main()"
     done = subprocess.run([sys.executable, "-c", code, "serve", str(folder)], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "error: the server needs an optional part: pip install 'denslice[serve]'\n"
+    assert done.stderr == "error: the server needs optional packages: pip install 'denslice[serve]'\n"

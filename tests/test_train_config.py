@@ -91,6 +91,12 @@ def test_options_of_the_command_line_take_the_place_of_keys(tmp_path: Path) -> N
     assert config.evaluation.limit is None
 
 
+def test_the_embedded_models_runs_start_alike_and_differ_only_in_how_they_learn() -> None:
+    runs = [read_config(path) for path in sorted((CONFIGS / "mini").glob("*.toml"))]
+    assert len(runs) == 4
+    assert len({(run.backbone, run.seed, run.model, run.data.folders, run.optimizer.steps) for run in runs}) == 1
+
+
 @pytest.mark.parametrize("name", FIVE)
 def test_the_papers_configs_are_its_recipe(name: str) -> None:
     config = read_config(CONFIGS / "paper" / f"{name}.toml")

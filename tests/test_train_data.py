@@ -16,10 +16,10 @@ pytest.importorskip("accelerate")
 from denslice.encoders.model_config import ModelConfig
 from denslice.encoders.torch.bi_encoder import BiEncoder, load_tokenizer
 from denslice.errors import InputError
-from denslice.train.ahead import ahead
 from denslice.train.config import read_config
 from denslice.train.data import CollectionReader, Pairs, Source, TrainCollection, read_teacher
 from denslice.train.negatives import hard_negatives, read_negatives
+from denslice.train.prefetch import prefetch
 from denslice.train.triples import Triples
 from tiny import DOCS, QRELS, QUERIES, make_backbone, make_folder, write_config
 
@@ -240,15 +240,15 @@ def test_a_negative_that_is_not_in_the_collection_is_an_error(tmp_path: Path, co
         read_negatives(path, collection)
 
 
-# --- made ahead
+# --- prefetching
 
 
-def test_items_made_ahead_come_in_order_and_errors_in_their_place() -> None:
+def test_prefetched_items_come_in_order_and_errors_in_their_place() -> None:
     def items() -> Any:
         yield from range(20)
         raise InputError("the twenty-first")
 
-    made = ahead(items())
+    made = prefetch(items())
     assert list(islice(made, 20)) == list(range(20))
     with pytest.raises(InputError, match=r"the twenty-first"):
         next(made)

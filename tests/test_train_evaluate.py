@@ -17,7 +17,7 @@ from denslice.encoders.model_config import ModelConfig
 from denslice.encoders.torch.bi_encoder import BiEncoder
 from denslice.slicing import Slicing
 from denslice.train import brute_force as evaluation
-from denslice.train.brute_force import NOT_FOUND, BruteForce, EncodedTexts, by_length, evaluate, views
+from denslice.train.brute_force import NOT_FOUND, BruteForce, EncodedTexts, by_length, evaluate, scorings
 from denslice.train.data import CollectionReader, Source
 from denslice.train.loss import TrainVectors
 from denslice.train.measures import first_ranks, measures, packed, unpacked
@@ -77,8 +77,8 @@ def test_sliced_weights_on_the_device_are_those_that_densify_keeps(vocab: int, s
     np.testing.assert_array_equal(sliced.numpy(), expected)
 
 
-def test_views_are_the_parts_their_sum_and_every_slicing_of_them(model: BiEncoder) -> None:
-    assert [view.name for view in views(model, [8])] == [
+def test_scorings_are_the_parts_their_sum_and_every_slicing_of_them(model: BiEncoder) -> None:
+    assert [scoring.name for scoring in scorings(model, [8])] == [
         "lexical",
         "dense",
         "joint",
@@ -96,7 +96,7 @@ def test_search_finds_what_scoring_everything_at_once_finds(
         Source.of_folder(make_folder(tmp_path / "beir"), "dev")
     )
     monkeypatch.setattr(evaluation, "QUERIES_AT_ONCE", 2)
-    rankings = BruteForce(model, skip=5, tokens=20).search(found.queries, found.docs, views(model, [8]), k=4)
+    rankings = BruteForce(model, skip=5, tokens=20).search(found.queries, found.docs, scorings(model, [8]), k=4)
 
     def encoded(tokens: object, count: int) -> tuple[np.ndarray, np.ndarray]:
         rows = [tokens[row].tolist() for row in range(count)]  # type: ignore[index]
@@ -131,16 +131,16 @@ def test_a_document_that_shares_no_token_is_not_found(tmp_path: Path) -> None:
         model.token_head.bias.fill_(1.0)  # every word of a text counts 1
     docs = tokenised(model.tokenizer, ["cat cat dog", "bird fish", "dog"], 16)
     queries = tokenised(model.tokenizer, ["dog cat", "stone"], 16)
-    found = BruteForce(model, skip=0, tokens=100).search(queries, docs, views(model), k=3)
+    found = BruteForce(model, skip=0, tokens=100).search(queries, docs, scorings(model), k=3)
     assert found["lexical"].tolist() == [[0, 2, NOT_FOUND], [NOT_FOUND] * 3]
 
 
-def test_evaluate_gives_measures_weights_and_ranks_of_every_view(model: BiEncoder, tmp_path: Path) -> None:
+def test_evaluate_gives_measures_weights_and_ranks_of_every_scoring(model: BiEncoder, tmp_path: Path) -> None:
     found = CollectionReader(model.tokenizer, model.config).collection(
         Source.of_folder(make_folder(tmp_path / "beir"), "dev")
     )
-    result = evaluate(model, found, views(model, [8]), skip=5, tokens=64)
-    assert set(result["measures"]) == set(result["ranks"]) == {view.name for view in views(model, [8])}
+    result = evaluate(model, found, scorings(model, [8]), skip=5, tokens=64)
+    assert set(result["measures"]) == set(result["ranks"]) == {scoring.name for scoring in scorings(model, [8])}
     assert set(result["measures"]["joint"]) == {"RR@10", "nDCG@10", "R@1000"}
     assert result["measures"]["dense"]["R@1000"] == 1.0
     ranks = unpacked(result["ranks"]["dense"])

@@ -23,7 +23,7 @@ from accelerate.state import AcceleratorState
 from denslice.encoders.model_config import ModelConfig
 from denslice.encoders.torch.bi_encoder import BiEncoder
 from denslice.errors import InputError
-from denslice.train.config import SETTINGS, OptimizerConfig, WarmupConfig, read_config
+from denslice.train.config import CONFIG_FILE, OptimizerConfig, WarmupConfig, read_config
 from denslice.train.loop import train
 from denslice.train.mlm import calibrate, mask_tokens, masked_loss, warm_up
 from denslice.train.optimizer import make_optimizer, set_rate
@@ -87,7 +87,7 @@ def test_training_lowers_the_loss_and_leaves_a_model_its_config_and_measures(pla
     assert sum(losses[-5:]) < 0.7 * sum(losses[:5])
     assert folder == place / "out" / "model"
     assert BiEncoder.load(folder).config == config.model
-    assert read_config(folder / SETTINGS) == config
+    assert read_config(folder / CONFIG_FILE) == config
     assert [entry["step"] for entry in shown if entry.get("split") == "dev" and "step" in entry] == [20]
     result = json.loads((place / "out" / "results.jsonl").read_text())
     assert result["measures"]["joint"]["RR@10"] > 0.7

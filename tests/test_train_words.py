@@ -15,7 +15,7 @@ from denslice import Index
 from denslice.encoders.model_config import ModelConfig
 from denslice.encoders.torch.bi_encoder import BiEncoder
 from denslice.errors import InputError
-from denslice.train.brute_force import BruteForce, Scoring, views
+from denslice.train.brute_force import BruteForce, Scoring, scorings
 from denslice.train.config import read_config
 from denslice.train.data import CollectionReader, Mixed, Pairs, Source
 from denslice.train.loop import train
@@ -56,7 +56,7 @@ def test_an_untrained_models_words_rank_as_bm25_does(tmp_path: Path, folders: li
 
 
 def test_a_word_model_is_measured_whole_since_its_slices_are_the_collections(bert: Path) -> None:
-    assert [view.name for view in views(BiEncoder.load(bert, MODEL), (768,))] == ["lexical", "dense", "joint"]
+    assert [scoring.name for scoring in scorings(BiEncoder.load(bert, MODEL), (768,))] == ["lexical", "dense", "joint"]
 
 
 def test_a_batch_comes_from_one_of_several_collections_and_a_resumed_run_sees_the_same(

@@ -262,7 +262,7 @@ def test_the_licence_is_logged_when_a_model_is_first_loaded(
     with caplog.at_level(logging.INFO, "denslice"):
         encoder = TransformerEncoder.load(folder, "cpu")
         TransformerEncoder.load(folder, "cpu")
-    notice = f"{folder}: licence cc-by-nc-sa-4.0, says the model's card"
+    notice = f"{folder}: the model card states the licence cc-by-nc-sa-4.0"
     assert licence_notice(encoder) == notice
     assert caplog.messages == [notice]
 

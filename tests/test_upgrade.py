@@ -18,7 +18,7 @@ from denslice.encoders import checked_options
 from denslice.index.upgrade import upgrade
 from denslice.store import manifest as manifests
 from denslice.store.folder import Folder
-from denslice.store.manifest import FORMAT
+from denslice.store.manifest import INDEX_FORMAT
 from forked import Child
 from kill_upgrade import kill, state
 from kill_writer import FAULTS, with_fault
@@ -51,7 +51,7 @@ def close(answers: list[Any]) -> list[Any]:
 
 
 def test_there_is_a_golden_index_of_every_format_since_2() -> None:
-    assert sorted(f"format-{number}-{kind}" for number in range(2, FORMAT + 1) for kind in KINDS) == NAMES
+    assert sorted(f"format-{number}-{kind}" for number in range(2, INDEX_FORMAT + 1) for kind in KINDS) == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -68,7 +68,7 @@ def test_an_index_of_any_format_has_its_documents_and_answers_after_an_upgrade(t
         assert golden.told(index, query_of(name))["answers"] == found["answers"]
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith(f"format-{FORMAT}-")])
+@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith(f"format-{INDEX_FORMAT}-")])
 def test_opening_an_older_format_says_to_upgrade(tmp_path: Path, name: str) -> None:
     golden.unpacked(name, tmp_path / "my.idx")
     with pytest.raises(IndexFormatError, match=r"run `denslice upgrade .*my\.idx`"):
@@ -222,7 +222,7 @@ def test_an_index_that_an_older_version_reads_is_not_pulled_from_under_it(tmp_pa
 
 def test_a_newer_format_is_refused_by_what_to_do(tmp_path: Path) -> None:
     index = golden.write_bm25(tmp_path / "my.idx")
-    path = index.path / manifests.NAME
+    path = index.path / manifests.MANIFEST_FILE
     path.write_bytes(path.read_bytes().replace(b'"format": 3', b'"format": 99'))
     for read in (lambda: open_index(index.path), lambda: upgrade(index.path)):
         with pytest.raises(IndexFormatError, match=r"index format 99.*upgrade denslice"):
@@ -239,7 +239,7 @@ def test_an_index_that_needs_what_this_version_lacks_is_refused(tmp_path: Path) 
 
 def test_a_manifest_that_says_more_than_this_version_knows_is_read(tmp_path: Path) -> None:
     index = golden.write_bm25(tmp_path / "my.idx")
-    path = index.path / manifests.NAME
+    path = index.path / manifests.MANIFEST_FILE
     told = json.loads(path.read_bytes())
     told["index"]["later"] = {"a": 1}
     told["checksum"] = manifests._digest(told["index"])

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from denslice.errors import IndexFormatError, InputError
 from denslice.store import vocabulary
 from denslice.store.container import Container, write_container
-from denslice.store.files import Array
 from denslice.store.folder import Folder
 from denslice.store.vocabulary import Growth, Piece, Vocabulary, merged_words, word_arrays
+from denslice.vectors import Array
 
 any_word = st.text(st.characters(exclude_categories=()), max_size=6)  # lone surrogates and NUL among them
 
@@ -88,7 +88,7 @@ def test_growth_keeps_only_the_words_it_was_asked_for(tmp_path: Path) -> None:
 def test_a_vocabulary_forgets_lookups_rather_than_keep_every_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vocabulary, "REMEMBERED", 2)
+    monkeypatch.setattr(vocabulary, "CACHED_LOOKUPS", 2)
     opened = vocabulary_of(tmp_path, ["a", "b", "c"])
     assert opened.ids(["c", "b", "a", "zoo", "c"]).tolist() == [2, 1, 0, -1, 2]
     assert len(opened.found) <= 2

@@ -1,4 +1,4 @@
-"""Compiled loops of slicing, densifying and writing postings, each tested equal to a plain definition.
+"""Compiled loops for slicing, densifying and writing postings, each tested equal to a plain definition.
 
 Import this module inside the function that needs it: numba is slow to load.
 """
@@ -12,7 +12,7 @@ from denslice.compiling import compiled
 
 @compiled
 def largest_per_slice(indptr, indices, data, slice_of, slices):
-    """Marks, in each CSR row, the largest weight of every slice; of equals the lower token (rows sorted by column)."""
+    """Mark the largest weight of every slice in each CSR row, of equal ones that of the lower token."""
     kept = np.zeros(len(data), np.bool_)
     best = np.full(slices, -1, np.int64)
     for row in range(len(indptr) - 1):
@@ -30,7 +30,7 @@ def largest_per_slice(indptr, indices, data, slice_of, slices):
 
 @compiled
 def place_greedily(starts, docs, weights, order, doc_count, slices, room):
-    """The slice of each token of `order` (CSC columns), placed in turn where it collides least.
+    """Return the slice of each token of `order` (CSC columns), placed in turn where it collides least.
 
     A token's collision with a slice is the sum over its documents of the smaller of its weight and the slice's
     largest weight so far. Of equal collisions the slice with fewest tokens wins, then the first.
@@ -65,7 +65,7 @@ def place_greedily(starts, docs, weights, order, doc_count, slices, room):
 
 @compiled
 def sort_by_value(starts, rows, values):
-    """Puts the postings of each list in order: values falling, rows of equal values as they were."""
+    """Sort the postings of each list in place by descending value; rows of equal values keep their order."""
     counts = np.zeros(257, np.int64)
     old_rows, old_values = np.empty_like(rows), np.empty_like(values)
     for at in range(len(starts) - 1):

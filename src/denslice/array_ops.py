@@ -1,23 +1,25 @@
-"""What densifying and writing postings do to each weight: small inputs in numpy, larger ones in compiled loops.
+"""Array operations of densifying and of writing postings: in numpy for small inputs, in compiled loops for larger ones.
 
-Both give the same. Compiling the loops takes longer than a small input does in numpy, and numba is slow to load.
+Both return the same. Loading numba and the loops takes longer than a small input takes in numpy.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[Any]
-SMALL_INPUT = 1 << 15  # weights up to which numpy is taken
+from denslice.vectors import Array
+
+SMALL_INPUT = 1 << 15  # weights up to which numpy is used
 
 
 def largest_per_slice(
     indptr: Array, indices: Array, data: Array, slice_of: Array, slices: int
 ) -> npt.NDArray[np.bool_]:
-    """Mark, in each CSR row, the largest weight of every slice; of equals the lower token (rows sorted by column)."""
+    """Mark the largest weight of every slice in each CSR row, of equal ones that of the lower token.
+
+    The columns of a row must be sorted.
+    """
     if len(data) <= SMALL_INPUT:
         return largest_by_sorting(indptr, indices, data, slice_of, slices)
     from denslice import array_loops
@@ -29,18 +31,18 @@ def largest_per_slice(
 def largest_by_sorting(
     indptr: Array, indices: Array, data: Array, slice_of: Array, slices: int
 ) -> npt.NDArray[np.bool_]:
-    """Return what `largest_per_slice` returns: with the weights sorted by cell, falling, a cell's first is kept."""
+    """Do what `largest_per_slice` does: sort by slice and by descending weight, and mark the first of each slice."""
     slice_of_each = slice_of[indices].astype(np.int64)
     cells = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr)) * slices + slice_of_each
     placed = np.flatnonzero((slice_of_each >= 0) & (data > 0))
-    order = placed[np.lexsort((-data[placed], cells[placed]))]  # stable: of equals the lower token
+    order = placed[np.lexsort((-data[placed], cells[placed]))]  # stable, so the lower token comes first
     kept = np.zeros(len(data), np.bool_)
     kept[order[np.diff(cells[order], prepend=-1) != 0]] = True
     return kept
 
 
 def sort_by_value(starts: Array, rows: Array, values: Array) -> None:
-    """Put the postings of each list in order, in place: values falling, rows of equal values as they were."""
+    """Sort the postings of each list in place by descending value; rows of equal values keep their order."""
     if len(rows) <= SMALL_INPUT:
         lists_by_sorting(starts, rows, values)
     else:

@@ -1,7 +1,7 @@
-"""How loops are compiled, and where what was compiled is kept for the next process.
+"""The decorators that compile loops with numba, and the folder that caches the compiled code.
 
-numba keeps compiled code until the function's own file changes, and our functions call those of other files. So what
-is kept lies in a folder named after the contents of all of them: another content is another folder.
+numba caches compiled code until the function's own file changes, but compiled functions call those of other files. So
+the name of the cache folder is a hash of all these files: after a change it is another folder.
 Import this module inside the function that needs it: numba is slow to load.
 """
 
@@ -26,58 +26,58 @@ import numpy as np
 from numba import njit
 from numba.core import event
 
-SETTINGS: Any = numba.config
-PACKAGE = Path(__file__).parent
-SOURCES = (Path(__file__), PACKAGE / "array_loops.py", *sorted(PACKAGE.joinpath("search").rglob("*.py")))
+NUMBA_CONFIG: Any = numba.config
+PACKAGE_FOLDER = Path(__file__).parent
+SOURCES = (Path(__file__), PACKAGE_FOLDER / "array_loops.py", *sorted(PACKAGE_FOLDER.joinpath("search").rglob("*.py")))
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """The function compiled by numba when Python first calls it, without the interpreter's lock, and kept on disk."""
-    return _kept(function, fastmath=False)
+    """Compile a function with numba at its first call, and cache it on disk; it releases the GIL."""
+    return _cached(function, fastmath=False)
 
 
 def compiled_reordering(function: Callable[..., Any]) -> Any:
-    """The same, with leave to add up floats in another order, which lets sums run in vectors."""
-    return _kept(function, fastmath={"reassoc", "contract"})
+    """Compile a function like `compiled`, but let sums of floats be reordered, so that they are vectorised."""
+    return _cached(function, fastmath={"reassoc", "contract"})
 
 
 def helper(function: Callable[..., Any]) -> Any:
-    """The function compiled by numba for compiled functions to call: it is kept on disk as a part of theirs alone."""
+    """Compile a function for compiled functions to call; it is cached on disk only as a part of theirs."""
     return njit(nogil=True)(function)
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """The function written into its caller before that is compiled: a helper that one place alone calls.
+    """Inline a function into its caller before that is compiled: for a helper with a single caller.
 
-    LLVM works through a helper again for each caller above it, and through what is inlined once.
+    LLVM optimises a helper again in every function above it in the call graph, and an inlined function once.
     """
     return njit(inline="always")(function)
 
 
-def _kept(function: Callable[..., Any], fastmath: bool | set[str]) -> Any:
-    folder = kept_in()
+def _cached(function: Callable[..., Any], fastmath: bool | set[str]) -> Any:
+    folder = cache_folder()
     if folder is None:
         return njit(nogil=True, fastmath=fastmath)(function)
-    with _numba_keeps_in(folder):
+    with _numba_caches_in(folder):
         return njit(nogil=True, cache=True, fastmath=fastmath)(function)
 
 
 @contextmanager
-def _numba_keeps_in(folder: Path) -> Iterator[None]:
-    """A block in which numba takes this folder for functions made to be kept; what others make is not touched."""
-    before = SETTINGS.CACHE_DIR
-    SETTINGS.CACHE_DIR = str(folder)
+def _numba_caches_in(folder: Path) -> Iterator[None]:
+    """Let numba cache the functions of the block in this folder, and those of other packages where it did before."""
+    before = NUMBA_CONFIG.CACHE_DIR
+    NUMBA_CONFIG.CACHE_DIR = str(folder)
     try:
         yield
     finally:
-        SETTINGS.CACHE_DIR = before
+        NUMBA_CONFIG.CACHE_DIR = before
 
 
 @cache
-def kept_in() -> Path | None:
-    """The folder of this installation's compiled code, None where no such folder can be written to.
+def cache_folder() -> Path | None:
+    """Return the folder that caches this installation's compiled code, or None if it cannot be written to.
 
-    It is <place>/<installation>/<contents>; a new one replaces those that were made from other contents.
+    It is <cache>/<installation>/<hash of the sources>; a new one replaces those of other sources.
     """
     try:
         ours = _place() / _installation()
@@ -94,9 +94,9 @@ def kept_in() -> Path | None:
 
 
 def _place() -> Path:
-    """Where caches of this user are kept, or NUMBA_CACHE_DIR where that is set."""
-    if SETTINGS.CACHE_DIR:
-        return Path(SETTINGS.CACHE_DIR) / "denslice"
+    """Return the user's cache folder for compiled code, or NUMBA_CACHE_DIR if that is set."""
+    if NUMBA_CONFIG.CACHE_DIR:
+        return Path(NUMBA_CONFIG.CACHE_DIR) / "denslice"
     if sys.platform == "darwin":
         caches = Path.home() / "Library" / "Caches"
     elif sys.platform == "win32":
@@ -107,30 +107,30 @@ def _place() -> Path:
 
 
 def _installation() -> str:
-    """What compiled code is bound to beside its sources: where they lie, the versions, and the processor."""
+    """Return a hash of what compiled code depends on beside its sources: their folder, the versions, the processor."""
     versions = (numba.__version__, llvmlite.__version__, np.__version__, platform.python_version())
     processor = (platform.machine(), llvmlite.binding.get_host_cpu_name())
-    return _hash(*(text.encode() for text in (str(PACKAGE), *versions, *processor)))
+    return _hash(*(text.encode() for text in (str(PACKAGE_FOLDER), *versions, *processor)))
 
 
 def _hash(*parts: bytes) -> str:
     return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:20]
 
 
-class _Telling(event.Listener):
-    """Says once that search is being compiled, which takes seconds; nothing where it is loaded."""
+class _CompileNotice(event.Listener):
+    """Logs once that search is being compiled, which takes seconds; code from the cache is not compiled."""
 
-    told = False
+    is_logged = False
 
     def on_start(self, begun: Any) -> None:
-        """Called by numba where it compiles a function."""
+        """Log that numba begins to compile a function of denslice."""
         function = begun.data["dispatcher"].py_func
-        if not self.told and function.__module__.startswith("denslice."):
-            self.told = True
+        if not self.is_logged and function.__module__.startswith("denslice."):
+            self.is_logged = True
             logging.getLogger(__name__).info("compiling search kernels (once per installation) …")
 
     def on_end(self, ended: Any) -> None:
-        """Called by numba when it has."""
+        """Do nothing when numba has compiled a function."""
 
 
-event.register("numba:compile", _Telling())  # type: ignore[no-untyped-call]
+event.register("numba:compile", _CompileNotice())  # type: ignore[no-untyped-call]

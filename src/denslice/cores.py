@@ -1,4 +1,4 @@
-"""How many cores this process may use: by its affinity, its container's quota, and what Python was told."""
+"""The number of cores that this process may use: it is limited by affinity, by a container's quota and by Python."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import os
 from functools import cache
 from pathlib import Path
 
-MEMBERSHIPS = Path("/proc/self/cgroup")  # a line for each hierarchy of control groups: number:controllers:path
+MEMBERSHIPS = Path("/proc/self/cgroup")  # a line for each hierarchy of cgroups: number:controllers:path
 GROUPS = Path("/sys/fs/cgroup")
 
 
 def cores() -> int:
-    """How many threads can run at once: the least that the machine, the affinity or a quota allows, 1 or more."""
+    """Return how many threads can run at once: the least of the machine, the affinity and the quota, at least 1."""
     known: list[float | None] = [os.cpu_count()]
-    if hasattr(os, "process_cpu_count"):  # Python 3.13; PYTHON_CPU_COUNT counts there
+    if hasattr(os, "process_cpu_count"):  # since Python 3.13; it obeys PYTHON_CPU_COUNT
         known.append(os.process_cpu_count())
     if hasattr(os, "sched_getaffinity"):
         known.append(len(os.sched_getaffinity(0)))
@@ -24,14 +24,14 @@ def cores() -> int:
 
 @cache
 def _own_quota() -> float | None:
-    """This process's quota, read once: a search takes less time than the reading."""
+    """Return this process's quota, which is read once: reading it takes longer than a search."""
     return quota()
 
 
 def quota(memberships: Path = MEMBERSHIPS, groups: Path = GROUPS) -> float | None:
-    """Cores' worth of time that control groups leave this process, None where they set no limit.
+    """Return the CPU quota of this process's cgroups in cores, or None if they set no limit.
 
-    A group's limit holds for all groups below it, so the least of the group's own and those above it counts.
+    The limit of a cgroup holds for all cgroups below it, so the least of the path counts.
     """
     limits = [
         limit
@@ -43,7 +43,7 @@ def quota(memberships: Path = MEMBERSHIPS, groups: Path = GROUPS) -> float | Non
 
 
 def _folders(line: str, groups: Path) -> list[Path]:
-    """The folders of a process's group and of those above it, from its line of memberships; none for other kinds."""
+    """Return the folders of a process's cgroup and of those above it, or none if the line is not about CPUs."""
     _, _, rest = line.partition(":")
     controllers, _, path = rest.partition(":")
     if not path or (controllers and "cpu" not in controllers.split(",")):
@@ -54,7 +54,7 @@ def _folders(line: str, groups: Path) -> list[Path]:
 
 
 def _limit(folder: Path) -> float | None:
-    """A group's limit in cores: of version 2 (cpu.max), or of version 1."""
+    """Return a cgroup's limit in cores: of version 2 (cpu.max), or of version 1."""
     if numbers := _text(folder / "cpu.max").split():
         allowed, period = numbers[0], numbers[-1]
     else:

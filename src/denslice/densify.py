@@ -1,4 +1,4 @@
-"""densify: the paper's section 3.1, from lexical vectors to values and gates; and back."""
+"""densify, which turns lexical vectors into values and gates as in section 3.1 of the paper, and its inverse."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def densify(weights: object, slicing: Slicing) -> Slices:
-    """Values and gates (n, M) of lexical vectors: CSR, a dense array, or an iterable of such batches.
+    """Return the values and gates (n, M) of lexical vectors: CSR, a dense array, or an iterable of such batches.
 
-    Of equal weights in a slice the lower gate is kept. An empty slice has value 0, which matches nothing.
+    Of equal weights in a slice the lower gate is kept. An empty slice has value 0, which adds nothing to a score.
     """
     if _is_one_batch(weights):
         return _densify_batch(lexical_csr(weights, slicing.vocab), slicing)
@@ -30,7 +30,7 @@ def densify(weights: object, slicing: Slicing) -> Slices:
 
 
 def restore(slices: Slices, slicing: Slicing) -> sp.csr_array:
-    """The lexical vectors (n, vocab) with what densifying kept: the way back."""
+    """Return the lexical vectors (n, vocab) of densified ones, with the weights that densifying kept."""
     tokens = np.full((slicing.slices, int(slicing.gate_of.max(initial=0)) + 1), -1, dtype=np.int64)
     placed = np.arange(slicing.skip, slicing.vocab)
     tokens[slicing.slice_of[placed], slicing.gate_of[placed]] = placed
@@ -40,7 +40,7 @@ def restore(slices: Slices, slicing: Slicing) -> sp.csr_array:
 
 
 def split_by_slice(weights: sp.csr_array, slicing: Slicing) -> tuple[sp.csr_array, sp.csr_array]:
-    """Checked CSR vectors in two: what densifying keeps, and what it loses. Skipped tokens are in neither."""
+    """Return the weights that densifying keeps, and those it drops; skipped tokens are in neither."""
     from denslice.array_ops import largest_per_slice
 
     kept = largest_per_slice(weights.indptr, weights.indices, weights.data, slicing.slice_of, slicing.slices)

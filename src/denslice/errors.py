@@ -1,16 +1,16 @@
-"""What can go wrong, as a user should hear of it; every message says what was found, where, and what to do.
+"""The exceptions of denslice. Every message says what was found, where, and what to do.
 
 DensliceError
-├── InputError           something the caller gave: a file, a line, an option, a document
-│   └── GpuMemoryError   an index, or a search, that a GPU has too little free memory for
-├── IndexFormatError     an index folder that is damaged, unfinished or of another version
-├── UnavailableError     an index that the system does not give: no file handle, permission or memory
-│   └── NotShownError    a commit that stands, and that cannot be shown for such a reason
+├── InputError           a file, a line, an option or a document of the caller cannot be used
+│   └── GpuMemoryError   the GPU has too little free memory for an index or a search
+├── IndexFormatError     an index folder is damaged, incomplete or of another format
+├── UnavailableError     the system refuses a file handle, a permission or memory that the index needs
+│   └── NotShownError    a commit was made, but it cannot be opened for such a reason
 ├── LockedError          another process is writing to the index
-├── MissingShardsError   a cluster whose answer would be incomplete, where completeness was asked for
-└── MissingExtraError    a feature whose optional packages are not installed
+├── MissingShardsError   shards of a cluster did not answer, and the caller asked for a complete ranking
+└── MissingExtraError    the optional packages of a feature are not installed
 
-DensliceWarning          something that is likely a mistake and no error: a filter on a field that no document has
+DensliceWarning          the call is likely a mistake, such as a filter on a field that no document has
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _collected: ContextVar[list[str] | None] = ContextVar("_collected", default=None
 
 
 class DensliceError(Exception):
-    """The root: catching it catches everything denslice raises on purpose."""
+    """The base class of all exceptions that denslice raises."""
 
 
 class DensliceWarning(UserWarning):
-    """The call did what it says, which is likely not what was meant."""
+    """The call is valid, but likely a mistake."""
 
 
 class InputError(DensliceError):
@@ -38,27 +38,27 @@ class InputError(DensliceError):
 
 
 class GpuMemoryError(InputError):
-    """A GPU has too little free memory for what it was asked to hold."""
+    """A GPU has too little free memory for an index or a search."""
 
 
 class IndexFormatError(DensliceError):
-    """The folder is not an index this version can read."""
+    """The folder is not an index that this version can read."""
 
 
 class UnavailableError(DensliceError):
-    """The index cannot be read, or a commit cannot be shown, for a reason that lies outside of it."""
+    """The system refuses a file handle, a permission or memory that the index needs."""
 
 
 class NotShownError(UnavailableError):
-    """A commit stands on disk, and this index goes on showing the one before: it lacks memory, or file handles.
+    """A commit was made, but it cannot be opened for lack of memory or file handles; searches use the one before.
 
-    Nothing is lost, and the documents must not be added again: `refresh()` tries to show the commit once more.
+    No document is lost, and none must be added again: `refresh()` tries to open the commit once more.
     """
 
     def __init__(self, path: str, generation: int, shown: int, reason: str) -> None:
         super().__init__(
-            f"{path}: commit {generation} stands, but cannot be shown ({reason}). Searches go on with commit {shown};"
-            " do not write it again, refresh() tries to show it"
+            f"{path}: commit {generation} was made, but cannot be opened ({reason}). Searches still use commit {shown};"
+            " do not repeat the change: refresh() tries to open the commit"
         )
         self.path, self.generation, self.shown, self.reason = path, generation, shown, reason
 
@@ -71,7 +71,7 @@ class LockedError(DensliceError):
 
 
 class MissingShardsError(DensliceError):
-    """Shards of a cluster that did not answer."""
+    """Shards of a cluster did not answer."""
 
     def __init__(self, shards: Sequence[str]) -> None:
         super().__init__(f"no answer from {', '.join(shards)}")
@@ -82,17 +82,17 @@ class MissingShardsError(DensliceError):
 
 
 class MissingExtraError(DensliceError):
-    """A feature needs packages of an extra that is not installed."""
+    """A feature needs the packages of an extra that is not installed."""
 
     def __init__(self, feature: str, extra: str) -> None:
-        super().__init__(f"{feature} needs an optional part: pip install 'denslice[{extra}]'")
+        super().__init__(f"{feature} needs optional packages: pip install 'denslice[{extra}]'")
 
 
 @contextmanager
 def collected_warnings() -> Iterator[list[str]]:
-    """A list that takes what is warned of in the block, instead of Python's warnings.
+    """Yield a list that collects the warnings of the block in place of Python's warnings.
 
-    A server answers strangers, whose mistakes belong in its answers and not in its log.
+    A server returns them to its client and does not log them.
     """
     collected: list[str] = []
     token = _collected.set(collected)
@@ -103,7 +103,7 @@ def collected_warnings() -> Iterator[list[str]]:
 
 
 def warn(message: str) -> None:
-    """Warns, at the line outside of denslice that made the call."""
+    """Issue a DensliceWarning at the line outside of denslice that made the call."""
     if (collected := _collected.get()) is not None:
         collected.append(message)
         return

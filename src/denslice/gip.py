@@ -1,4 +1,4 @@
-"""The gated inner product as a definition: paper equation 7. Everything faster is tested equal to this."""
+"""The definition of the gated inner product, paper equation 7. Every faster implementation is tested equal to it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from denslice.vectors import Floats, Slices, lexical_csr
 
 
 def gip(queries: Slices, docs: Slices) -> Floats:
-    """Scores (queries, docs): the sum over slices of query value · doc value where the gates are the same."""
+    """Return scores (queries, docs): the sum of query value · doc value over the slices with equal gates."""
     if queries.values.shape[1] != docs.values.shape[1]:
         raise InputError(f"queries have {queries.values.shape[1]} slices, documents {docs.values.shape[1]}")
     scores = np.empty((len(queries.values), len(docs.values)), dtype=np.float32)
@@ -21,5 +21,5 @@ def gip(queries: Slices, docs: Slices) -> Floats:
 
 
 def gip_full(queries: object, docs: Slices, slicing: Slicing) -> Floats:
-    """Scores (queries, docs) of queries left whole: every query token meets what the document's slices kept."""
+    """Return scores (queries, docs) of queries that are not densified: only the documents are sliced."""
     return np.asarray((lexical_csr(queries) @ restore(docs, slicing).T).todense(), dtype=np.float32)

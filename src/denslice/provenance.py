@@ -1,4 +1,4 @@
-"""Where a figure comes from: commit, date, index format, hardware, versions. Every result is written with these."""
+"""The provenance of a figure: commit, date, index format, hardware and versions, which every result is written with."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from pathlib import Path
 from typing import Any
 
 from denslice.cores import cores
-from denslice.store.manifest import FORMAT
+from denslice.store.manifest import INDEX_FORMAT
 
 ROOT = Path(__file__).parents[2]  # of a checkout
 
 
 def provenance(packages: Sequence[str], code: Sequence[str] = ("src",)) -> dict[str, Any]:
-    """Commit, date, index format, hardware and versions; `code` are the paths whose changes make a commit dirty."""
+    """Return commit, date, index format, hardware and versions; changes under `code` make a commit dirty."""
     return {
         "commit": commit(code),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "index_format": FORMAT,
+        "index_format": INDEX_FORMAT,
         "hardware": hardware(),
         "versions": {"python": platform.python_version()} | {package: _version(package) for package in packages},
     }
 
 
 def commit(code: Sequence[str] = ("src",)) -> str:
-    """The commit that is checked out, with "+dirty" where these files differ from it.
+    """Return the commit that is checked out, with "+dirty" if files under `code` differ from it.
 
-    For a copy carried to another machine it is what DENSLICE_COMMIT says; "none" where nothing tells.
+    On a machine without the repository it is the value of DENSLICE_COMMIT, or "none".
     """
     if "DENSLICE_COMMIT" in os.environ or not (ROOT / ".git").exists():
         return os.environ.get("DENSLICE_COMMIT", "none")
@@ -40,7 +40,7 @@ def commit(code: Sequence[str] = ("src",)) -> str:
 
 
 def hardware() -> dict[str, Any]:
-    """The processor's name and how many cores this process may use."""
+    """Return the processor's name and how many cores this process may use."""
     return {"cpu": _cpu_name(), "cores": cores()}
 
 

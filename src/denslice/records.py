@@ -1,4 +1,4 @@
-"""The things that move through denslice: documents and queries in, hits and explanations out.
+"""The records that move through denslice: documents and queries in, hits and explanations out.
 
 All are frozen: a step returns new records and never edits old ones.
 """
@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, overload
+from typing import Any, Protocol, overload
 
 import numpy as np
 
@@ -21,14 +21,14 @@ ID_FIELDS = ("id", "_id", "docid")
 TEXT_FIELDS = ("text", "contents", "content")
 META_FIELDS = ("meta", "metadata")
 SCORE_FIELDS = ("score", "lexical", "dense")
-FOUND_FIELDS = (*SCORE_FIELDS, "terms", "lost", "explanation", "cut")  # what a search writes beside a document
-DEEPEST_META = 64  # levels of metadata: what one front door takes, every other can return
-LARGEST_WEIGHT = 3.4028234e38  # float32 holds no more
+FOUND_FIELDS = (*SCORE_FIELDS, "terms", "lost", "explanation", "cut")  # that a search adds to a document
+DEEPEST_META = 64  # levels of metadata, the same for Python, HTTP and files
+LARGEST_FLOAT32 = 3.4028234e38
 
 
 @dataclass(frozen=True, slots=True)
 class Doc:
-    """One document. Title and text are searched together; `meta` is kept beside them and can be filtered on."""
+    """One document. Title and text are searched together; `meta` is stored with them and can be filtered on."""
 
     id: str
     text: str = ""
@@ -38,15 +38,15 @@ class Doc:
 
     @property
     def contents(self) -> str:
-        """What an encoder reads."""
+        """The text that an encoder reads: title and text."""
         return f"{self.title} {self.text}" if self.title else self.text
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Doc:
-        """A document from a JSON object: what `to_dict` or a search wrote, or anything with an id.
+        """Return the document of a JSON object: one that `to_dict` or a search wrote, or any with an id.
 
-        Metadata is what stands in `meta` (or `metadata`, as in BEIR), and every other field that is not id, text, title
-        or vector. The scores and explanations of a search are no metadata.
+        Metadata are the fields of `meta` (or `metadata`, as in BEIR) and every other field that is not id, text, title
+        or vector. The scores and explanations of a search are left out.
         """
         rest = _without_scores(fields)
         meta = {name: value for field in META_FIELDS for name, value in _object(rest.pop(field, None), field).items()}
@@ -56,12 +56,12 @@ class Doc:
         return _checked(given)
 
     def to_dict(self) -> dict[str, Any]:
-        """The document as the JSON object that `from_dict` reads back unchanged, whatever its metadata is called."""
+        """Return the document as a JSON object that `from_dict` reads back unchanged, with any names of metadata."""
         fields: dict[str, Any] = {"id": self.id, "title": self.title, "text": self.text, "meta": dict(self.meta)}
         return fields if self.vector is None else {**fields, "vector": dict(self.vector)}
 
     def meta_json(self) -> str:
-        """The metadata as JSON text, refused when JSON cannot hold it."""
+        """Return the metadata as JSON text; raise InputError if JSON cannot hold it."""
         if not self.meta:
             return "{}"
         if is_nested_deeper(self.meta, DEEPEST_META):
@@ -70,7 +70,7 @@ class Doc:
             )
         try:
             if not all(isinstance(name, str) for name in self.meta):
-                raise TypeError("names of fields must be strings")
+                raise TypeError("the names of fields must be strings")
             return json.dumps(
                 dict(self.meta), ensure_ascii=False, allow_nan=False, sort_keys=True, default=_known_to_json
             )
@@ -80,7 +80,7 @@ class Doc:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One query: a text, or a ready vector for indexes of ready vectors."""
+    """One query: a text, or a ready vector for an index of ready vectors."""
 
     id: str
     text: str = ""
@@ -88,7 +88,7 @@ class Query:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Query:
-        """A query from a JSON object; other fields are ignored, as collections carry notes there."""
+        """Return the query of a JSON object; other fields are ignored."""
         rest = dict(fields)
         return cls(
             checked_id(_take(rest, (*ID_FIELDS, "qid"))),
@@ -99,7 +99,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One result. `score` is `lexical` plus `dense`, the latter being λ times the dense inner product."""
+    """One result. `score` is `lexical` plus `dense`, which is λ times the dense inner product."""
 
     id: str
     score: float
@@ -110,16 +110,28 @@ class Hit:
     meta: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """The hit as a JSON object, from which `Doc.from_dict` reads the document back."""
+        """Return the hit as a JSON object, from which `Doc.from_dict` reads the document."""
         scores = {"id": self.id, "score": self.score, "lexical": self.lexical, "dense": self.dense}
         return scores | Doc(self.id, self.text, self.title, self.meta).to_dict()
 
 
+class AskedQuery(Protocol):
+    """The query of a ranking as it was encoded, with the commit that was searched."""
+
+    def tokens(self) -> set[str]:
+        """Return the query's tokens."""
+        ...
+
+    def explain(self, id: str) -> Explanation:
+        """Explain the score of the document with this id."""
+        ...
+
+
 @dataclass(frozen=True)
 class Ranking(Sequence[Hit]):
-    """The documents found for one query, best first: a sequence of hits, and a line group of a run file.
+    """The documents found for one query, best first: a sequence of hits, or the lines of one query in a run.
 
-    Texts and metadata are fetched when a hit is first looked at, from the index as it was when it was searched.
+    Texts and metadata are fetched with the first access to a hit, from the snapshot that was searched.
     """
 
     query_id: str
@@ -127,7 +139,8 @@ class Ranking(Sequence[Hit]):
     scores: tuple[float, ...]
     parts: tuple[tuple[float, float], ...] = field(default=(), repr=False)  # lexical and weighted dense score of each
     documents: Callable[[], Sequence[Doc]] | None = field(default=None, repr=False, compare=False)
-    missing: tuple[str, ...] = ()  # shards of a cluster that gave no answer: documents of theirs may be missing here
+    asked: AskedQuery | None = field(default=None, repr=False, compare=False)
+    missing: tuple[str, ...] = ()  # shards of a cluster that did not answer: their documents are missing
 
     @cached_property
     def _hits(self) -> tuple[Hit, ...]:
@@ -135,6 +148,16 @@ class Ranking(Sequence[Hit]):
         parts = self.parts or [(score, 0.0) for score in self.scores]
         found = zip(docs, self.scores, parts, strict=True)
         return tuple(Hit(doc.id, score, *both, doc.text, doc.title, doc.meta) for doc, score, both in found)
+
+    def explain(self, id: str | int) -> Explanation:
+        """Explain the score of the document with this id; the query is not encoded again."""
+        if self.asked is None:
+            raise InputError("this ranking was read from a run, and only a search can explain its scores")
+        return self.asked.explain(given_id(id))
+
+    def tokens(self) -> set[str]:
+        """Return the query's tokens, to find them in the texts of the hits."""
+        return self.asked.tokens() if self.asked else set()
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -151,10 +174,10 @@ class Ranking(Sequence[Hit]):
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One token's share of a score: contribution = query_weight · doc_weight.
+    """The contribution of one token to a score: query_weight · doc_weight.
 
-    `token` names what the document's own text holds. Phrases share tokens by a hash: where `collision` is true, the
-    query and the document do not have one and the same phrase there, and some or all of the share comes from chance.
+    `token` is the word or phrase of the document. Phrases share token ids by a hash: if `collision` is true, the query
+    and the document have different phrases with this id, and some or all of the contribution is due to chance.
     """
 
     token: str
@@ -166,9 +189,9 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a document scored what it did. The contributions of `terms` and `dense` sum to `score`.
+    """The explanation of a document's score: the contributions of `terms` and `dense` sum to `score`.
 
-    `lost` are query tokens the document had and the slicing dropped: their contributions are what was missed.
+    `lost` are query tokens that the document has and the slicing dropped, with the contributions they would have made.
     """
 
     id: str
@@ -180,20 +203,20 @@ class Explanation:
 
 
 def checked_docs(docs: Iterable[object], first: int = 0) -> Iterator[Doc]:
-    """The documents, from Docs or JSON-shaped mappings; an error names the position, counted from `first`, and the id.
+    """Yield documents from Docs or mappings; an error names the position, counted from `first`, and the id.
 
-    Errors of reading, which know a file and a line, pass as they are.
+    Errors of reading, which name a file and a line, pass unchanged.
     """
     for position, given in enumerate(docs, first):
         try:
             doc = _checked(given) if isinstance(given, Doc) else Doc.from_dict(_mapping(given))
         except InputError as error:
-            raise InputError(f"document {position}{_told_id(given)}: {error}") from None
+            raise InputError(f"document {position}{_id_note(given)}: {error}") from None
         yield doc
 
 
 def checked_id(value: object) -> str:
-    """The id as a string that is not empty and holds no control characters or lone surrogates."""
+    """Return the id as a string; raise InputError if it is empty or has control characters or lone surrogates."""
     if value is None:
         raise InputError(f"no id (looked for {', '.join(ID_FIELDS)})")
     id = given_id(value)
@@ -205,7 +228,7 @@ def checked_id(value: object) -> str:
 
 
 def is_nested_deeper(value: object, levels: int) -> bool:
-    """Whether objects and lists lie within each other more than so many levels deep. It does not recurse itself."""
+    """Return whether objects and lists are nested deeper than so many levels, without recursion."""
     left = [(value, 1)]
     while left:
         one, level = left.pop()
@@ -217,7 +240,7 @@ def is_nested_deeper(value: object, levels: int) -> bool:
 
 
 def _without_scores(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields without what a search adds, where they are of a hit; InputError where its text is not whole."""
+    """Return the fields, of a hit without those that a search adds; raise InputError if its text is truncated."""
     if not all(name in fields for name in ("meta", *SCORE_FIELDS)):
         return dict(fields)
     if fields.get("cut"):
@@ -228,7 +251,7 @@ def _without_scores(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def given_id(value: object) -> str:
-    """The id that a caller means: a string as it is, a whole number by its decimal digits."""
+    """Return the id that a caller gives: a string unchanged, a whole number as its decimal digits."""
     if is_whole(value):
         return str(value)
     if not isinstance(value, str):
@@ -237,19 +260,19 @@ def given_id(value: object) -> str:
 
 
 def filter_fields(id: str, title: str, meta: Mapping[str, Any]) -> dict[str, Any]:
-    """What a filter can name of a document: its metadata, and before that its own id, and its title if it has one."""
+    """Return the fields that a filter can name: the metadata, the id, and the title if there is one."""
     return {**meta, "id": id, **({"title": title} if title else {})}
 
 
 def checked_vector(given: object) -> dict[str, float] | None:
-    """Ready weights by token, if they are finite numbers of 0 or more that float32 holds; None where there are none."""
+    """Return ready weights by token, or None; raise InputError unless they are finite in float32 and 0 or more."""
     if given is None:
         return None
     return {_token(token): _weight(token, weight) for token, weight in _object(given, "vector").items()}
 
 
 def json_value(value: object, name: str) -> Any:
-    """The value as JSON holds it, where it can; `name` is what an error calls it. NaN and infinity are no JSON."""
+    """Return the value as JSON holds it; raise InputError, which calls it `name`, if JSON cannot hold it."""
     value = python_scalar(value)
     if value is None or isinstance(value, str | int):
         return value
@@ -265,14 +288,14 @@ def json_value(value: object, name: str) -> Any:
 
 
 def json_object(fields: Mapping[Any, object], name: str = "") -> dict[str, Any]:
-    """The fields as JSON holds them; `name` is what an error calls the object they are in."""
+    """Return the fields as JSON holds them; an error calls their object `name`."""
     if wrong := [key for key in fields if not isinstance(key, str)]:
-        raise InputError(f"{name or 'metadata'} has a field {wrong[0]!r}, and names of fields must be strings")
+        raise InputError(f"{name or 'metadata'} has a field {wrong[0]!r}, and the names of fields must be strings")
     return {str(key): json_value(value, f"{name}.{key}" if name else f"field {key!r}") for key, value in fields.items()}
 
 
 def _checked(doc: Doc) -> Doc:
-    """The document with its id as a string and its metadata as JSON holds it, if every part is what it should be."""
+    """Return the document with its id as a string and its metadata as JSON holds it; raise InputError if it cannot."""
     id = checked_id(doc.id)
     for name, value in (("title", doc.title), ("text", doc.text)):
         if not isinstance(value, str):
@@ -288,8 +311,8 @@ def _mapping(given: object) -> Mapping[str, Any]:
     return given
 
 
-def _told_id(given: object) -> str:
-    """The id of something that was given as a document, for an error to name, where it has one."""
+def _id_note(given: object) -> str:
+    """Return a note on the id of what was given as a document, for an error, or nothing if it has none."""
     fields = given if isinstance(given, Mapping) else {"id": given.id} if isinstance(given, Doc) else {}
     found = next((fields[name] for name in ID_FIELDS if name in fields), None)
     return "" if found is None else f" (id {found!r})"
@@ -304,16 +327,16 @@ def _token(token: object) -> str:
 def _weight(token: object, weight: object) -> float:
     if not isinstance(weight, int | float | np.integer | np.floating) or isinstance(weight, bool):
         raise InputError(f"the weight of token {token!r} is {weight!r}, expected a number")
-    if not 0 <= weight <= LARGEST_WEIGHT:
+    if not 0 <= weight <= LARGEST_FLOAT32:
         raise InputError(f"the weight of token {token!r} is {weight}, expected a finite number, 0 or more")
     return float(weight)
 
 
 def _known_to_json(value: object) -> object:
-    """A value that json does not know, as one that it does."""
+    """Return a scalar that json cannot serialise as one that it can."""
     known = python_scalar(value)
     if known is value:
-        raise TypeError(f"{type(value).__name__} is no JSON value")
+        raise TypeError(f"{type(value).__name__} is not a JSON value")
     return known
 
 

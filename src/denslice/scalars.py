@@ -1,4 +1,4 @@
-"""Scalars as callers give them: numpy's as Python's own, dates as ISO 8601 strings, and numbers that are checked."""
+"""Conversions of scalars from callers: numpy's become Python's, dates become ISO 8601 strings, numbers are checked."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from denslice.errors import InputError
 
 
 def python_scalar(value: object) -> Any:
-    """The value as JSON and SQLite know it: a numpy scalar as Python's, a date or datetime as an ISO 8601 string.
+    """Return the value as JSON and SQLite store it: a numpy scalar as Python's, a date or datetime in ISO 8601.
 
-    A datetime with a time zone is given in UTC, so that the order of the strings is the order of time.
+    A datetime with a time zone is converted to UTC, so that the order of the strings is the order of time.
     """
     if isinstance(value, np.datetime64):
         return _iso(value)
-    if isinstance(value, np.longdouble):  # whose item() is itself
+    if isinstance(value, np.longdouble):  # item() returns the longdouble itself
         return float(value)
     if isinstance(value, np.generic) and not isinstance(value, np.timedelta64):
         return value.item()
@@ -29,24 +29,24 @@ def python_scalar(value: object) -> Any:
 
 
 def is_whole(value: object) -> bool:
-    """Whether a value is a whole number, Python's or numpy's; true and false are none."""
+    """Return whether a value is an integer of Python or numpy, and not a bool."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is a finite number, Python's or numpy's; true and false are none."""
+    """Return whether a value is a finite number of Python or numpy, and not a bool."""
     return is_whole(value) or (isinstance(value, float | np.floating) and math.isfinite(value))
 
 
 def whole_number(name: str, value: object, least: int) -> int:
-    """The option's value as an int; InputError where it is not a whole number, or too small."""
+    """Return the value of an option as an int; raise InputError if it is not a whole number or is too small."""
     if not is_whole(value) or value < least:  # type: ignore[operator]
         raise InputError(f"{name} must be a whole number of at least {least}, not {value!r}")
     return int(value)  # type: ignore[call-overload, no-any-return]
 
 
 def number(name: str, value: object, least: float = -math.inf, most: float = math.inf, above: bool = False) -> float:
-    """The option's value as a float; InputError where it is not a finite number, or out of its range.
+    """Return the value of an option as a float; raise InputError if it is not a finite number in the range.
 
     With `above`, `least` itself is out of the range.
     """

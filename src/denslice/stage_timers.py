@@ -1,4 +1,4 @@
-"""How long each stage of a search takes, for whoever asks: `timed` opens a record, and `stage` deep inside fills it."""
+"""Timers of the stages of a search: `timed` opens a record, and the code within adds to it with `stage`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _record: ContextVar[dict[str, float] | None] = ContextVar("stages", default=None
 
 @contextmanager
 def timed() -> Iterator[dict[str, float]]:
-    """Seconds by stage, filled while the block runs, by this thread alone."""
+    """Yield a record of seconds by stage, which this thread fills while the block runs."""
     record: dict[str, float] = {}
     before = _record.set(record)
     try:
@@ -23,7 +23,7 @@ def timed() -> Iterator[dict[str, float]]:
 
 @contextmanager
 def stage(name: str) -> Iterator[None]:
-    """Adds what the block takes to the stage of this name, if somebody keeps a record."""
+    """Add the time of the block to the stage of this name, if a record is open."""
     record = _record.get()
     if record is None:
         yield

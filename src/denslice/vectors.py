@@ -1,6 +1,6 @@
-"""Vectors as they travel: what an encoder returns (Encoded) and what slicing makes of it (Slices).
+"""The vectors that encoders return (Encoded) and that slicing makes of them (Slices).
 
-scipy.sparse is loaded when the first vector is made: it takes longer than all else that `import denslice` loads.
+scipy.sparse is imported with the first vector, since it takes longer than all else that `import denslice` loads.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from denslice.errors import InputError
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
+Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
-Phrases = Mapping[int, tuple[str, ...]]  # by token id, the phrases of a text that are known by it
+Phrases = Mapping[int, tuple[str, ...]]  # the phrases of a text, by the token id that they share
 
 
 class Weights(NamedTuple):
-    """Lexical weights as the arrays of a CSR matrix: to make the matrix itself takes as long as a small search."""
+    """Lexical weights as the arrays of a CSR matrix: making the matrix takes as long as a small search."""
 
     data: Floats
     indices: npt.NDArray[Any]
@@ -33,10 +34,9 @@ class Weights(NamedTuple):
 
 @dataclass(frozen=True)
 class Encoded:
-    """A batch of encoded texts: lexical weights (n, vocabulary), and a dense vector each where there is one.
+    """A batch of encoded texts: lexical weights (n, vocabulary), and dense vectors if the encoder makes any.
 
-    `lengths` are the texts' lengths in tokens, for encoders that normalise by it. `phrases` are what the texts hold of
-    the tokens that phrases share.
+    `lengths` are in tokens, from encoders that normalise by them. `phrases` are those of queries.
     """
 
     weights: sp.csr_array | Weights
@@ -50,48 +50,62 @@ class Encoded:
         w = self.weights
         return csr((w.data, w.indices, w.indptr), w.shape) if isinstance(w, Weights) else w
 
-    def rows(self, start: int, end: int) -> Encoded:
-        """The texts from `start` to `end`."""
-        dense = None if self.dense is None else self.dense[start:end]
-        lengths = None if self.lengths is None else self.lengths[start:end]
-        return Encoded(self.lexical[start:end], dense, lengths, self.phrases)
+    def rows(self, chosen: slice | Ints) -> Encoded:
+        """Return these rows as a batch of their own."""
+        dense = None if self.dense is None else self.dense[chosen]
+        lengths = None if self.lengths is None else self.lengths[chosen]
+        return Encoded(self.lexical[chosen], dense, lengths, self.phrases)
+
+    @classmethod
+    def joined(cls, batches: Sequence[Encoded]) -> Encoded:
+        """Return the rows of all batches as one batch, without phrases, which only queries have."""
+        dense = [batch.dense for batch in batches if batch.dense is not None]
+        lengths = [batch.lengths for batch in batches if batch.lengths is not None]
+        return cls(
+            stacked([batch.lexical for batch in batches]),
+            np.concatenate(dense) if dense else None,
+            np.concatenate(lengths) if lengths else None,
+        )
 
 
 @dataclass(frozen=True)
 class Slices:
-    """Densified vectors (DSRs): per slice the largest weight and the gate of the token that had it."""
+    """Densified vectors (DSRs): the largest weight of each slice, and the gate of the token that had it."""
 
     values: Floats  # (n, M) float32, 0 where a slice is empty
     gates: npt.NDArray[Any]  # (n, M) uint8, or wider when a slice holds more than 256 tokens
 
     def __post_init__(self) -> None:
         if self.values.shape != self.gates.shape or self.values.ndim != 2:
-            raise InputError(f"values {self.values.shape} and gates {self.gates.shape} must be one (n, M) shape")
+            raise InputError(f"values {self.values.shape} and gates {self.gates.shape} must have one (n, M) shape")
 
 
 def csr(parts: tuple[Any, ...], shape: tuple[int, int]) -> sp.csr_array:
-    """A sparse matrix of (data, columns, row starts), or of (data, (rows, columns))."""
+    """Return the sparse matrix of (data, columns, row starts), or of (data, (rows, columns))."""
     import scipy.sparse as sp
 
     return sp.csr_array(parts, shape)
 
 
 def no_weights(rows: int, vocab: int) -> sp.csr_array:
-    """A sparse matrix without any weight."""
+    """Return a sparse matrix without any weight."""
     import scipy.sparse as sp
 
     return sp.csr_array((rows, vocab), dtype=np.float32)
 
 
 def is_sparse(weights: object) -> bool:
-    """Whether these are sparse matrices of scipy's."""
+    """Return whether this is a sparse matrix of scipy."""
     import scipy.sparse as sp
 
     return bool(sp.issparse(weights))
 
 
 def lexical_csr(weights: object, vocab: int | None = None) -> sp.csr_array:
-    """Checked lexical weights as CSR: float32, columns sorted, no duplicates, no stored zeros."""
+    """Return lexical weights as CSR in float32 with sorted columns, no duplicates and no zeros.
+
+    Raise InputError if they are not finite numbers of 0 or more.
+    """
     matrix = _as_csr(weights)
     if vocab is not None and matrix.shape[1] != vocab:
         raise InputError(f"vectors have {matrix.shape[1]:,} columns, expected a vocabulary of {vocab:,}")
@@ -113,11 +127,15 @@ def lexical_csr(weights: object, vocab: int | None = None) -> sp.csr_array:
 
 
 def dense_rows(vectors: object, count: int) -> Floats:
-    """Checked dense vectors (count, dimensions) float32; one vector may come without its first dimension."""
+    """Return dense vectors (count, dimensions) in float32; raise InputError unless float16 can hold them.
+
+    One vector may have the shape (dimensions,).
+    """
     try:
         given = np.asarray(vectors, dtype=np.float32)
     except (ValueError, TypeError):
-        raise InputError(f"dense vectors are numbers in rows of one length, not {type(vectors).__name__}") from None
+        kind = type(vectors).__name__
+        raise InputError(f"dense vectors must be numbers in rows of one length, not {kind}") from None
     rows = given[None] if given.ndim == 1 and count == 1 else given
     if rows.ndim != 2 or len(rows) != count or not rows.shape[1]:
         found = f"have shape {given.shape}" if given.ndim else f"are the single number {vectors!r}"
@@ -129,7 +147,7 @@ def dense_rows(vectors: object, count: int) -> Floats:
 
 
 def stacked(parts: Sequence[sp.csr_array]) -> sp.csr_array:
-    """The rows of all parts in one matrix as wide as the widest: a vocabulary may have grown between them."""
+    """Return the rows of all parts in one matrix as wide as the widest, since a vocabulary may grow between them."""
     width = max(part.shape[1] for part in parts)
     import scipy.sparse as sp
 
@@ -149,12 +167,12 @@ def _as_csr(weights: object) -> sp.csr_array:
         try:
             weights = np.atleast_2d(np.asarray(weights, dtype=np.float32))
         except (ValueError, TypeError):
-            raise InputError(f"vectors are numbers in rows of one length, not {type(weights).__name__}") from None
+            raise InputError(f"vectors must be numbers in rows of one length, not {type(weights).__name__}") from None
         if weights.ndim != 2:
-            raise InputError(f"vectors have 2 dimensions (vectors, vocabulary), not {weights.ndim}")
+            raise InputError(f"vectors must have 2 dimensions (vectors, vocabulary), not {weights.ndim}")
     return sp.csr_array(weights, dtype=np.float32)
 
 
 def _row_of(matrix: sp.csr_array, marked: npt.NDArray[np.bool_]) -> int:
-    """The row of the first weight that is marked."""
+    """Return the row of the first weight that is marked."""
     return int(np.searchsorted(matrix.indptr, int(marked.argmax()), side="right")) - 1

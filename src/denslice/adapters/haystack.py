@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 from denslice.errors import InputError, MissingExtraError
 
@@ -12,9 +12,9 @@ except ModuleNotFoundError as error:
     raise MissingExtraError("the Haystack adapter", "haystack") from error
 
 from denslice.index.index import Index
+from denslice.options import OpenOptions, RetrieverKeywords, SearchOptions, shown, takes
 from denslice.records import Hit, json_object
 from denslice.scalars import whole_number
-from denslice.search.two_stage import Settings
 
 COMPARISONS = {"==": "eq", "!=": "ne", ">": "gt", ">=": "gte", "<": "lt", "<=": "lte", "in": "in"}
 
@@ -23,26 +23,21 @@ COMPARISONS = {"==": "eq", "!=": "ne", ">": "gt", ">=": "gte", "<": "lt", "<=": 
 class DensliceRetriever:
     """The top_k best documents of an index, which is opened by `warm_up` or the first run."""
 
+    @takes(OpenOptions)
+    @takes(SearchOptions, but_for=("k", "where"))
     def __init__(
-        self,
-        folder: str,
-        top_k: int = 10,
-        filters: dict[str, Any] | None = None,
-        mode: str | None = None,
-        lam: float | None = None,
-        theta: float = 0.0,
+        self, folder: str, top_k: int = 10, filters: dict[str, Any] | None = None, **options: Unpack[RetrieverKeywords]
     ) -> None:
-        how = Settings(whole_number("top_k", top_k, 1), theta, mode=mode, lam=lam)
-        self.folder, self.top_k = folder, how.k
-        self.filters = (
-            None if filters is None else json_object(filters, "filters")
-        )  # as a pipeline's file can hold them
-        self.mode, self.lam, self.theta = how.mode, how.lam, how.theta
+        self.folder, self.top_k = folder, whole_number("top_k", top_k, 1)
+        self.filters = None if filters is None else json_object(filters, "filters")  # as a pipeline's file holds them
+        given: dict[str, Any] = {**options}
+        on = {one.name: given.pop(one.name) for one in shown(OpenOptions) if one.name in given}
+        self.on, self.options = OpenOptions(**on), SearchOptions(self.top_k, **given)
         self._index: Index | None = None
 
     def warm_up(self) -> None:
-        """Opens the index."""
-        self._index = self._index or Index.open(self.folder)
+        """Open the index."""
+        self._index = self._index or Index.open(self.folder, self.on.device, leave_out=self.on.leave_out)
 
     @component.output_types(documents=list[Document])
     def run(self, query: str, top_k: int | None = None, filters: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -51,13 +46,16 @@ class DensliceRetriever:
         assert self._index is not None
         where = where_of(self.filters if filters is None else filters)
         k = self.top_k if top_k is None else whole_number("top_k", top_k, 1)
-        how: dict[str, Any] = {"mode": self.mode, "lam": self.lam, "theta": self.theta, "where": where}
-        return {"documents": [_document(hit) for hit in self._index.search(query, k, **how)]}
+        options = self.options.keywords() | {"k": k, "where": where}
+        return {"documents": [_document(hit) for hit in self._index.search(query, **options)]}
 
     def to_dict(self) -> dict[str, Any]:
         """What a pipeline's file keeps of it."""
-        names = ("folder", "top_k", "filters", "mode", "lam", "theta")
-        kept: dict[str, Any] = default_to_dict(self, **{name: getattr(self, name) for name in names})
+        options = {name: value for name, value in self.options.keywords().items() if name not in ("k", "where")}
+        on = {"device": self.on.device, "leave_out": list(self.on.leave_out)}
+        kept: dict[str, Any] = default_to_dict(
+            self, folder=self.folder, top_k=self.top_k, filters=self.filters, **options, **on
+        )
         return kept
 
     @classmethod

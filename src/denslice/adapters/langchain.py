@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Any
 
 from denslice.errors import MissingExtraError
 
@@ -10,30 +11,39 @@ try:
     from langchain_core.callbacks import CallbackManagerForRetrieverRun
     from langchain_core.documents import Document
     from langchain_core.retrievers import BaseRetriever
-    from pydantic import BeforeValidator
+    from pydantic import model_validator
 except ModuleNotFoundError as error:
     raise MissingExtraError("the LangChain adapter", "langchain") from error
 
+from denslice.cluster.cluster import Cluster
 from denslice.index.index import Index
+from denslice.options import SearchOptions, shown
 from denslice.records import Hit
-from denslice.scalars import number, whole_number
 
 
 class DensliceRetriever(BaseRetriever):
     """The k best documents of an index. Title and scores stand in a document's metadata, beside its own."""
 
-    index: Index
-    k: Annotated[int, BeforeValidator(lambda given: whole_number("k", given, 1))] = 10
-    mode: str | None = None
-    lam: Annotated[float | None, BeforeValidator(lambda given: None if given is None else number("lam", given, 0))] = (
-        None
-    )
-    theta: Annotated[float, BeforeValidator(lambda given: number("theta", given, 0))] = 0.0
-    where: dict[str, Any] | None = None
+    index: Index | Cluster
+    k: int = SearchOptions.k
+    theta: float = SearchOptions.theta
+    candidates: int = SearchOptions.candidates
+    mode: str | None = SearchOptions.mode
+    lam: float | None = SearchOptions.lam
+    candidates_from: str = SearchOptions.candidates_from
+    pruning: float = SearchOptions.pruning
+    where: Mapping[str, Any] | None = SearchOptions.where
+
+    @model_validator(mode="before")
+    @classmethod
+    def _checked(cls, given: dict[str, Any]) -> dict[str, Any]:
+        chosen = {one.name: given[one.name] for one in shown(SearchOptions) if one.name in given}
+        checked = SearchOptions(**chosen).keywords()
+        return given | {name: checked[name] for name in chosen}
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
-        hits = self.index.search(query, self.k, mode=self.mode, lam=self.lam, theta=self.theta, where=self.where)
-        return [_document(hit) for hit in hits]
+        options: dict[str, Any] = {one.name: getattr(self, one.name) for one in shown(SearchOptions)}
+        return [_document(hit) for hit in self.index.search(query, **options)]
 
 
 def _document(hit: Hit) -> Document:

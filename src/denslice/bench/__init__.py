@@ -1,1 +1,1 @@
-"""Benchmarks against the peers a user would reach for: each contender checked first, then timed, all in one run."""
+"""`denslice bench`: search compared with its peers. Every contender is checked first and then timed, all in one run."""

@@ -1,4 +1,4 @@
-"""What is searched: vectors of documents and queries, or texts, with the exact best documents of each query."""
+"""The collections of the benchmark, vectors or texts, with the exact best documents of each query."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from denslice.reproduce.whole_bm25 import WholeBm25
 from denslice.store.files import sha256_of
 from denslice.vectors import lexical_csr, stacked
 
-DEPTH = 1_000  # how many of the best documents are known for each query
+DEPTH = 1_000  # best documents that are known for each query
 BATCH = 4_096  # texts encoded at a time
 Best = npt.NDArray[np.int64]  # (queries, DEPTH) positions of documents, best first
 
@@ -31,12 +31,12 @@ class BenchVectors:
 
     @property
     def told(self) -> str:
-        """What a result line calls it."""
+        """Its name in a result line."""
         return self.folder.name
 
     @cached_property
     def name(self) -> str:
-        """A name that no other vectors have."""
+        """A name that is unique to these vectors."""
         return f"{self.folder.name}-{sha256_of(self.folder / 'docs.npz')[:12]}"
 
     @cached_property
@@ -50,7 +50,7 @@ class BenchVectors:
         return self._read("queries.npz")
 
     def read_queries(self) -> None:
-        """Reads the queries, so that no search has to."""
+        """Read the queries before anything is timed."""
         _ = self.queries
 
     def _read(self, name: str) -> sp.csr_array:
@@ -62,24 +62,24 @@ class BenchVectors:
 
 @dataclass(frozen=True)
 class BenchTexts:
-    """A folder in BEIR's layout. Its vectors are BM25's, with no weight lost to a slice: the exact search of words."""
+    """A BEIR folder. Its vectors are BM25's with every weight, so that the exact results are BM25's."""
 
     folder: Path
     split: str = "test"
 
     @property
     def told(self) -> str:
-        """What a result line calls it."""
+        """Its name in a result line."""
         return f"{self.folder.name}, BM25"
 
     @cached_property
     def name(self) -> str:
-        """A name that no other texts have."""
+        """A name that is unique to these texts."""
         return f"{self.folder.name}-{sha256_of(self.folder / 'corpus.jsonl')[:12]}"
 
     @cached_property
     def texts(self) -> list[str]:
-        """The documents, each title and text in one."""
+        """The title and text of each document."""
         return [doc.contents for doc in read_docs([self.folder])]
 
     @cached_property
@@ -88,7 +88,7 @@ class BenchTexts:
         return [query.text for query in read_collection(str(self.folder), self.split).queries]
 
     def read_queries(self) -> None:
-        """Reads the questions, so that no search has to."""
+        """Read the queries before anything is timed."""
         _ = self.questions
 
     @cached_property
@@ -112,7 +112,10 @@ Collection = BenchVectors | BenchTexts
 
 
 def best_documents(collection: Collection, work: Path, docs: int) -> Best:
-    """The best documents of each query among the first so many, by exact search of whole vectors; kept in `work`."""
+    """Return the best of the first `docs` documents for each query, by exact search of whole vectors.
+
+    They are cached in `work`.
+    """
     path = work / collection.name / f"best-{docs}.npy"
     if path.exists():
         known: Best = np.load(path)
@@ -124,7 +127,7 @@ def best_documents(collection: Collection, work: Path, docs: int) -> Best:
 
 
 def best_by_product(docs: sp.csr_array, queries: sp.csr_array) -> Best:
-    """The best documents by the sparse product, equal ones by position."""
+    """Return the best documents by sparse product, ties by position."""
     columns = sp.csc_array(docs)
     best = []
     for row in range(queries.shape[0]):
@@ -138,7 +141,7 @@ def best_by_product(docs: sp.csr_array, queries: sp.csr_array) -> Best:
 
 
 def recall(found: Sequence[npt.NDArray[np.int64]], best: Best, depth: int) -> float:
-    """The share of each query's best `depth` documents that are among its first `depth` found, on average."""
+    """Return the mean share of each query's `depth` best documents among the first `depth` that were found."""
     shares = [
         len(set(some[:depth].tolist()) & set(exact[:depth].tolist())) / min(depth, len(exact))
         for some, exact in zip(found, best, strict=False)

@@ -1,7 +1,7 @@
-"""Builds contenders, each in a process of its own, and keeps what they built with what it took.
+"""Builds contenders, each in a process of its own, and caches their files with what the build took.
 
-WORK/COLLECTION/CONTENDER-… holds the files and about.json, which is written last: a build that was cut short is
-begun again. A build that is kept is not repeated by later runs; its line says when it was made.
+WORK/COLLECTION/CONTENDER-… holds the files and about.json, which is written last, so an interrupted build starts again.
+Later runs reuse a finished build, and their lines say when it was made.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Result = TypeVar("Result")
 
 
 def built(contender: Contender, collection: Collection, work: Path) -> tuple[Path, dict[str, Any]]:
-    """The folder a contender searches in, and what its build took; built now if it is not there."""
+    """Return the folder a contender searches in and what its build took; build it if it does not exist."""
     digest = sha256(json.dumps(dict(contender.parameters), sort_keys=True).encode()).hexdigest()
     folder = work / collection.name / f"{contender.built_as}-{digest[:8]}"
     about = folder / ABOUT
@@ -47,7 +47,7 @@ def built(contender: Contender, collection: Collection, work: Path) -> tuple[Pat
 
 
 def apart(function: Callable[..., Result], *arguments: object, threads: int | None = None) -> Result:
-    """What the function returns, called in a fresh process, whose libraries use so many threads."""
+    """Call the function in a fresh process whose libraries use this many threads, and return its result."""
     settings = {} if threads is None else dict.fromkeys(THREADS, str(threads))
     with _environment(settings), ProcessPoolExecutor(1, get_context("spawn")) as pool:
         return pool.submit(function, *arguments).result()
@@ -70,7 +70,7 @@ def _build(contender: Contender, collection: Collection, folder: Path) -> dict[s
 
 
 def peak_bytes() -> int:
-    """The most memory this process held. The kernel's own count, as ru_maxrss starts from the parent's."""
+    """Return this process's peak memory. The kernel's count is used because ru_maxrss starts from the parent's."""
     status = Path("/proc/self/status")
     if status.exists():
         lines = dict(line.split(":", 1) for line in status.read_text(encoding="utf-8").splitlines())
@@ -81,7 +81,7 @@ def peak_bytes() -> int:
 
 @contextmanager
 def _environment(changes: dict[str, str]) -> Iterator[None]:
-    """The variables while the block runs: a process started in it sees them before its libraries load."""
+    """Set environment variables within the block: a process started in it sees them before its libraries load."""
     before = {name: os.environ.get(name) for name in changes}
     os.environ.update(changes)
     try:

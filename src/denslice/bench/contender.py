@@ -1,4 +1,4 @@
-"""What a benchmark asks of a contender: build in a folder, open it, and answer queries for given settings."""
+"""The protocol of a contender: build in a folder, open it, and search with given settings."""
 
 from __future__ import annotations
 
@@ -13,50 +13,50 @@ from denslice.bench.bench_data import Collection
 
 Setting = Mapping[str, Any]
 Docs = npt.NDArray[np.int64]  # positions in the collection, best first
-EXACT: Sequence[Setting] = ({},)  # a search without anything to set
+EXACT: Sequence[Setting] = ({},)  # a search without settings
 
 
 class Opened(Protocol):
-    """A contender ready to answer. Queries are brought into its own form outside the time that is taken."""
+    """A contender that is ready to search. Converting queries to its own form is not timed."""
 
     def query(self, at: int) -> Any:
-        """A query of the collection in the contender's own form."""
+        """Return a query of the collection in the contender's own form."""
         ...
 
     def search(self, query: Any, k: int, setting: Setting) -> Any:
-        """One answer, on one thread: this is what is timed."""
+        """Answer one query on one thread: this is what is timed."""
         ...
 
     def docs(self, answer: Any) -> Docs:
-        """The documents of an answer."""
+        """Return the documents of an answer."""
         ...
 
     def search_all(self, k: int, setting: Setting) -> int:
-        """Answers every query on all cores; how many answers there were."""
+        """Answer every query on all cores and return how many answers there were."""
         ...
 
 
 class Contender(Protocol):
-    """One way to build and search."""
+    """A library with one way to build and search."""
 
     @property
     def name(self) -> str:
-        """What tables call it."""
+        """Its name in tables."""
         ...
 
     @property
     def built_as(self) -> str:
-        """What its folder is called; contenders that differ only in how they search share one."""
+        """The name of its folder; contenders that differ only in how they search share one."""
         ...
 
     @property
     def module(self) -> str:
-        """What must be installed for it."""
+        """The module that must be installed."""
         ...
 
     @property
     def packages(self) -> Sequence[str]:
-        """Whose versions matter."""
+        """The packages whose versions are recorded."""
         ...
 
     @property
@@ -71,12 +71,12 @@ class Contender(Protocol):
 
     @property
     def most_docs(self) -> int | None:
-        """How many documents it can sanely take."""
+        """The most documents it is measured with, or None."""
         ...
 
     @property
     def is_linear(self) -> bool:
-        """Whether its times grow with the documents, so that times on some can be scaled to all."""
+        """Whether its times grow with the number of documents, so that times on some can be scaled to all."""
         ...
 
     @property
@@ -85,17 +85,17 @@ class Contender(Protocol):
         ...
 
     def settings(self, k: int) -> Sequence[Setting]:
-        """The settings of its search that are tried for k."""
+        """Return the settings of its search that are tried for k."""
         ...
 
     def prepare(self, collection: Collection, folder: Path) -> None:
-        """Brings what is searched into the form it reads, which is not counted as building."""
+        """Write its input, which does not count as building."""
         ...
 
     def build(self, collection: Collection, folder: Path) -> None:
-        """Builds, from what was prepared to files that can be opened again."""
+        """Build from the prepared input to files that can be opened again."""
         ...
 
     def open(self, collection: Collection, folder: Path) -> Opened:
-        """Opens what was built."""
+        """Open what was built."""
         ...

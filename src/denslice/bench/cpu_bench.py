@@ -1,4 +1,4 @@
-"""The benchmark on the CPU: every contender is built, checked, and timed, one after the other, in one run."""
+"""The benchmark on the CPU: every contender is built, checked and timed, one after the other, in one run."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ SEISMIC = (
         "Seismic, larger", {"n_postings": 3000, "centroid_fraction": 0.2, "summary_energy": 0.5, "max_fraction": 6.0}
     ),
 )
-CAUTIONS = tuple({"caution": caution} for caution in (0.9, 0.8, 0.75, 0.7, 0.65, 0.6, 0.5))
+PRUNINGS = tuple({"pruning": pruning} for pruning in (0.1, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5))
 OF_VECTORS: tuple[Contender, ...] = (*SEISMIC, Csr(), FLAT, HNSW, Paper())
 OF_TEXTS: tuple[Contender, ...] = (Bm25s(),)
 Told = Callable[[str], None]
 
 
 def contenders(collection: Collection, names: Sequence[str] = (), slices: int = 768) -> list[Contender]:
-    """Those that can search the collection, or of them the named ones, a name being the beginning of one."""
+    """Return the contenders that can search the collection, or those whose names begin with one of `names`."""
     kind = {"slicing": "learned", "slices": slices}
     able: list[Contender] = [Denslice(parameters=kind)]
     if isinstance(collection, BenchTexts):
         able += OF_TEXTS
     else:
-        able += [Denslice("denslice, caution", kind, CAUTIONS), *OF_VECTORS]
+        able += [Denslice("denslice, pruning", kind, PRUNINGS), *OF_VECTORS]
     for name in names:
         if not any(one.name.startswith(name) for one in able):
             raise InputError(f"no contender {name!r}; there are {'; '.join(one.name for one in able)}")
@@ -49,13 +49,13 @@ def contenders(collection: Collection, names: Sequence[str] = (), slices: int = 
 def measure(
     collection: Collection, chosen: Sequence[Contender], work: Path, repeats: int, told: Told
 ) -> dict[str, Any]:
-    """The figures of every contender that is installed, by name."""
+    """Return the figures of every contender that is installed."""
     results = []
     for contender in chosen:
         if find_spec(contender.module) is None:
-            told(f"{contender.name}: left out, as {contender.module} is missing: pip install 'denslice[bench]'")
+            told(f"{contender.name}: skipped, {contender.module} is not installed: pip install 'denslice[bench]'")
             continue
-        told(f"{contender.name}: building, or finding it built")
+        told(f"{contender.name}: building")
         results.append(_measured(contender, collection, work, repeats, told))
     docs, queries = collection.docs, collection.queries
     shape = {"documents": docs.shape[0], "queries": queries.shape[0]}
@@ -68,7 +68,7 @@ def _measured(contender: Contender, collection: Collection, work: Path, repeats:
     docs = min(collection.docs.shape[0], contender.most_docs or collection.docs.shape[0])
     best = best_documents(collection, work, docs)
     told(f"{contender.name}: {build['build_s']:,.0f} s to build; timing")
-    fresh = replace(collection)  # without the vectors that this process has read
+    fresh = replace(collection)  # without the vectors that this process has loaded
     one = apart(timed, contender, fresh, folder, best, repeats, threads=1)
     reported = [(point["k"], point["setting"]) for point in one["settings"] if point.get("reported")]
     every = apart(throughput, contender, fresh, folder, reported, repeats)

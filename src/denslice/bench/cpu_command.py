@@ -1,8 +1,7 @@
-"""The command `denslice bench cpu`: options → library calls → printing. Registered by `bench.command()(cpu)`."""
+"""The command `denslice bench cpu`, registered in denslice/__main__.py."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -15,30 +14,30 @@ PACKAGES = ("numpy", "scipy", "numba", "llvmlite", "pyseismic-lsr", "bm25s", "fa
 
 def cpu(
     vectors: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="docs.npz and queries.npz, scipy CSR matrices.")
+        Path | None, typer.Option(metavar="FOLDER", help="Folder with docs.npz and queries.npz, scipy CSR matrices.")
     ] = None,
     texts: Annotated[Path | None, typer.Option(metavar="FOLDER", help="A BEIR folder, for BM25 against bm25s.")] = None,
     work: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Where built indexes are kept, so that a later run need not build.")
+        Path, typer.Option(metavar="FOLDER", help="Folder that keeps built indexes for later runs.")
     ] = Path("bench-work"),
     only: Annotated[
-        list[str] | None, typer.Option(help="A contender to take part; can be repeated. Default: all.")
+        list[str] | None,
+        typer.Option(help="Contender to measure, by the start of its name; can be repeated. Default: all."),
     ] = None,
-    slices: Annotated[int, typer.Option(help="How many slices denslice keeps of a document.", min=1)] = 768,
-    repeats: Annotated[int, typer.Option(help="How often each query is timed.", min=1)] = 5,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A JSON-lines file to append the figures to.")
-    ] = None,
+    slices: Annotated[int, typer.Option(help="Number of slices of denslice's index.", min=1)] = 768,
+    repeats: Annotated[int, typer.Option(help="How many times each query is timed.", min=1)] = 5,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="JSONL file to append the figures to.")] = None,
 ) -> None:
-    """Time search on the CPU beside the peers a user would reach for, on the same vectors, in one run."""
+    """Time search on the CPU against other libraries, on the same vectors in one run."""
     from denslice.bench.bench_data import BenchTexts, BenchVectors
     from denslice.bench.bench_table import table
     from denslice.bench.cpu_bench import contenders, measure
+    from denslice.bench.result_lines import append_line
     from denslice.cli.output import write_line
     from denslice.provenance import provenance
 
     if (vectors is None) == (texts is None):
-        raise InputError("name what to search: --vectors FOLDER or --texts FOLDER")
+        raise InputError("name the collection to search: --vectors FOLDER or --texts FOLDER")
     collection = BenchVectors(vectors) if vectors is not None else BenchTexts(texts or Path())
     chosen = contenders(collection, only or [], slices)
     figures = measure(collection, chosen, work, repeats, lambda line: typer.echo(line, err=True))
@@ -49,6 +48,5 @@ def cpu(
         "figures": figures,
     }
     if out is not None:
-        with out.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n")
+        append_line(out, line)
     write_line(table(line))

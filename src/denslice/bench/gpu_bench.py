@@ -1,8 +1,8 @@
-"""Search on a GPU over made-up documents of MS MARCO's number, checked and then timed.
+"""Search on a GPU over as many synthetic documents as MS MARCO has, checked and then timed.
 
-All in one run: exact search with 64 and with every weight, the paper's two stages, batches, exact hybrid search, and
-beside them the paper's formulation and a dense scan in PyTorch. Times go from query vectors on the host to document
-numbers and scores on the host.
+One run measures exact search with 64 weights and with every weight, the paper's two stages, batches, exact hybrid
+search, and the paper's method and a dense scan in PyTorch. Times start with query vectors on the host and end with
+document numbers and scores on the host.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ import numpy as np
 from denslice.bench.gpu_collection import Loaded
 from denslice.bench.synthetic import SyntheticCollection
 from denslice.errors import DensliceError
+from denslice.options import SearchOptions
+from denslice.reproduce.table_page import markdown
 from denslice.search.gpu.device import cuda_devices
-from denslice.search.two_stage import QueryVectors, Settings
+from denslice.search.query import QueryVectors
 
 ACTIVE, CANDIDATES, BATCH, K = 64, 10_000, 64, 1000
-WARMING = 0.5  # seconds: a card that has been idle is slower at first
-SLICES, FEWER = 768, (256, 128)  # dense vectors beside them have as many dimensions
+WARMING = 0.5  # seconds: a GPU that has been idle is slower at first
+SLICES, FEWER = 768, (256, 128)  # dense vectors have as many dimensions
 Figures = dict[str, Any]
 
 
@@ -34,7 +36,7 @@ class Bench:
         self.name = cuda_devices(device)[0].name
 
     def run(self, peers: bool) -> Iterator[Figures]:
-        """Figures of each setting, as they come."""
+        """Yield the figures of each setting when it is measured."""
         with Loaded(SyntheticCollection(self.docs, SLICES, zipf=True), 0, self.device) as loaded:
             yield from self._lexical(loaded)
         with Loaded(SyntheticCollection(self.docs, SLICES), SLICES, self.device) as loaded:
@@ -48,22 +50,22 @@ class Bench:
                 yield from self._hybrid(loaded)
 
     def _lexical(self, loaded: Loaded) -> Iterator[Figures]:
-        exact, some, every = Settings(K), self._asked(loaded, ACTIVE), self._asked(loaded, None)
+        exact, some, every = SearchOptions(K), self._asked(loaded, ACTIVE), self._asked(loaded, None)
         yield self._timed(loaded, f"exact, {ACTIVE} weights", some, exact)
         yield self._timed(loaded, "exact, every slice", every, exact)
         yield self._timed(loaded, f"postings alone, {ACTIVE} weights", some, replace(exact, rerank=False))
         yield self._timed(loaded, "postings alone, every slice", every, replace(exact, rerank=False))
         theta = float(np.median([np.sort(query.weights)[-ACTIVE - 1] for query in every]))
-        stages = Settings(K, theta=theta, candidates=CANDIDATES)
+        stages = SearchOptions(K, theta=theta, candidates=CANDIDATES)
         yield self._timed(loaded, f"two stages, {ACTIVE} weights, then {CANDIDATES:,} rescored", every, stages)
         yield self._batches(loaded, exact)
 
     def _hybrid(self, loaded: Loaded) -> Iterator[Figures]:
         queries = [loaded.with_vector(query, n) for n, query in enumerate(self._asked(loaded, None))]
-        yield self._timed(loaded, "hybrid exact, every slice", queries, Settings(K))
+        yield self._timed(loaded, "hybrid exact, every slice", queries, SearchOptions(K))
         alone = [replace(query, keys=query.keys[:0], weights=query.weights[:0]) for query in queries]
-        yield self._timed(loaded, "dense exact", alone, Settings(K))
-        fused = Settings(K, candidates=CANDIDATES, candidates_from="lexical")
+        yield self._timed(loaded, "dense exact", alone, SearchOptions(K))
+        fused = SearchOptions(K, candidates=CANDIDATES, candidates_from="lexical")
         yield self._timed(loaded, f"every slice, then {CANDIDATES:,} fused with dense", queries, fused)
 
     def _dense_peer(self, loaded: Loaded) -> Iterator[Figures]:
@@ -87,17 +89,17 @@ class Bench:
     def _asked(self, loaded: Loaded, active: int | None) -> list[QueryVectors]:
         return [loaded.collection.query(number, active) for number in range(self.queries)]
 
-    def _timed(self, loaded: Loaded, name: str, queries: Sequence[QueryVectors], settings: Settings) -> Figures:
+    def _timed(self, loaded: Loaded, name: str, queries: Sequence[QueryVectors], settings: SearchOptions) -> Figures:
         loaded.check(queries[:2], settings, K)
         took = _times(lambda query: loaded.search([query], settings), queries, self.repeats)
         return _told(loaded, name, took)
 
-    def _batches(self, loaded: Loaded, settings: Settings) -> Figures:
+    def _batches(self, loaded: Loaded, settings: SearchOptions) -> Figures:
         batches = [[loaded.collection.query(BATCH * b + n, ACTIVE) for n in range(BATCH)] for b in range(5)]
         alone = [loaded.search([query], settings)[0] for query in batches[0]]
         for one, other in zip(alone, loaded.search(batches[0], settings), strict=True):
             if not np.array_equal(one.positions, other.positions) or not np.array_equal(one.lexical, other.lexical):
-                raise DensliceError("a batch does not find what its queries find alone; nothing is timed")
+                raise DensliceError("a batch and its single queries have different results; nothing is timed")
         took = _times(lambda batch: loaded.search(batch, settings), batches, self.repeats)
         figures = _told(loaded, f"batch of {BATCH}, exact, {ACTIVE} weights", took)
         return figures | {"queries_a_second": round(BATCH / figures["p50_ms"] * 1000)}
@@ -116,19 +118,18 @@ class Bench:
         return _told(loaded, name, _times(search, few, max(2, self.repeats // 2)))
 
 
-def table(figures: Sequence[Figures]) -> list[str]:
-    """The figures as Markdown."""
-    head = ["gates", "slices", "dimensions", "", "p50 ms", "p95 ms", "queries/s"]
-    rows = [head, ["---"] * len(head)]
+def table(figures: Sequence[Figures]) -> str:
+    """Return the figures as Markdown."""
+    rows = []
     for one in figures:
         rate = one.get("queries_a_second") or round(1000 / one["p50_ms"])
         cells = [one["gates"], one["slices"], one["dimensions"] or "", one["name"]]
         rows.append([*map(str, cells), f"{one['p50_ms']:.3f}", f"{one['p95_ms']:.3f}", f"{rate:,}"])
-    return [f"| {' | '.join(row)} |" for row in rows]
+    return markdown(["gates", "slices", "dimensions", "search", "p50 ms", "p95 ms", "queries/s"], rows)
 
 
 def _times(work: Callable[[Any], Any], given: Sequence[Any], repeats: int) -> list[float]:
-    """Milliseconds of each call, in turns over all that is given, once the card has worked for a while."""
+    """Return the milliseconds of each call, in turns over all arguments, after the GPU has worked for a while."""
     begun = time.perf_counter()
     while time.perf_counter() - begun < WARMING:
         for one in given:

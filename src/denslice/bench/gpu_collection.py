@@ -1,4 +1,4 @@
-"""A made-up collection on a card: searched, and checked against plain sums over every document."""
+"""A synthetic collection on a GPU, whose results are checked against plain sums over every document."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ import numpy.typing as npt
 
 from denslice.bench.synthetic import Drawing, SyntheticCollection, SyntheticPart
 from denslice.errors import DensliceError
+from denslice.options import SearchOptions
 from denslice.search.gpu.card import GpuAnswer
 from denslice.search.gpu.device import cuda_devices
-from denslice.search.gpu.searcher import Cards
-from denslice.search.two_stage import NO_MASK, QueryVectors, Settings
+from denslice.search.gpu.gpu_searcher import GpuSearcher
+from denslice.search.query import NO_MASK, QueryVectors
 from denslice.store.segment import Segment
 from denslice.vectors import Floats, Ints
 
@@ -24,7 +25,7 @@ HEAVIEST = 3.0  # no weight of these documents is above it
 
 
 class Loaded:
-    """A collection on the card, ready to be searched and checked."""
+    """A collection on the GPU, ready to be searched and checked."""
 
     def __init__(self, collection: SyntheticCollection, dimensions: int, device: str) -> None:
         import cupy
@@ -34,13 +35,13 @@ class Loaded:
         self.parts: list[SyntheticPart] = Drawing(collection, dimensions).parts()
         cupy.cuda.Device().synchronize()
         drawn = time.perf_counter()
-        segments = cast(Sequence[Segment], self.parts)  # they have all a card asks for
-        self.cards = Cards(cuda_devices(device), (), segments).load()
+        segments = cast(Sequence[Segment], self.parts)  # they have every array that is uploaded
+        self.searcher = GpuSearcher(cuda_devices(device), segments=segments).load()
         for part in self.parts:
             part.drop_postings()
         cupy.get_default_memory_pool().free_all_blocks()
         self.seconds, self.drawing_seconds = time.perf_counter() - drawn, drawn - began
-        told = self.cards.info()
+        told = self.searcher.info()
         self.bytes_a_posting = told["postings_bytes"] / max(1, told["postings"])
         self.masks = [NO_MASK] * len(self.parts)
 
@@ -48,21 +49,21 @@ class Loaded:
         return self
 
     def __exit__(self, *error: object) -> None:
-        del self.cards, self.parts
+        del self.searcher, self.parts
         gc.collect()
         self.cupy.get_default_memory_pool().free_all_blocks()
 
-    def search(self, queries: Sequence[QueryVectors], settings: Settings) -> list[GpuAnswer]:
-        """What is timed."""
-        return self.cards.answers(queries, settings, self.masks)
+    def search(self, queries: Sequence[QueryVectors], settings: SearchOptions) -> list[GpuAnswer]:
+        """Answer the queries: this is what is timed."""
+        return self.searcher.answers(queries, settings, self.masks)
 
     def with_vector(self, query: QueryVectors, number: int) -> QueryVectors:
-        """The query with a dense vector."""
+        """Return the query with a dense vector."""
         vector = np.random.default_rng(number).standard_normal(self.dimensions).astype(np.float32)
         return replace(query, dense=vector)
 
-    def check(self, queries: Sequence[QueryVectors], settings: Settings, k: int) -> None:
-        """Compares answers with a plain sum over every document; DensliceError where they differ."""
+    def check(self, queries: Sequence[QueryVectors], settings: SearchOptions, k: int) -> None:
+        """Compare answers with a plain sum over every document; raise DensliceError if they differ."""
         complete = settings.theta == 0 and settings.candidates_from == "both"
         for query in queries:
             (answer,) = self.search([query], settings)
@@ -79,7 +80,7 @@ class Loaded:
                 raise DensliceError(f"a better document was missed, by {missed:.3g}; nothing is timed")
 
     def check_near(self, query: QueryVectors, positions: Ints, scores: Floats, complete: bool) -> None:
-        """The same for scores computed in float16."""
+        """Do the same for scores computed in float16."""
         exact = self.defined(query)
         close = 0.01 * float(np.abs(exact[positions]).max())
         wrong = float(np.abs(exact[positions] - scores).max())
@@ -88,7 +89,7 @@ class Loaded:
             raise DensliceError(f"PyTorch's answer is wrong by {wrong:.3g}, {missed:.3g}; nothing is timed")
 
     def defined(self, query: QueryVectors) -> Floats:
-        """Every document's score, by a plain sum in float64 over its row, and its dense vector."""
+        """Return every document's score: a plain sum in float64 over its row, and its dense score."""
         cupy = self.cupy
         table = cupy.zeros(1 << 16, np.float64)
         table[cupy.asarray(query.keys)] = cupy.asarray(query.weights).astype(np.float64)
@@ -106,7 +107,7 @@ class Loaded:
         return every
 
     def _drawn(self, query: QueryVectors, positions: Ints) -> npt.NDArray[Any]:
-        """Documents' scores from the formula that drew them, in numpy."""
+        """Return documents' scores from the formula that drew them, in numpy."""
         keys, weights = self.collection.drawn(positions)
         table = np.zeros(1 << 16)
         table[query.keys] = query.weights
@@ -119,5 +120,5 @@ class Loaded:
 
 
 def _best(scores: Floats, k: int) -> Floats:
-    """The k highest, in rising order."""
+    """Return the k highest scores, in rising order."""
     return np.sort(np.partition(scores, len(scores) - k)[len(scores) - k :])

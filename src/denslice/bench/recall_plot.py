@@ -1,4 +1,4 @@
-"""The figures of runs as pictures: recall against time, and time against the size of the collection."""
+"""Draws runs of the benchmark: recall against time, and time against the size of the collection."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ from denslice.bench.bench_table import reported, scaled
 from denslice.errors import MissingExtraError
 
 Line = Mapping[str, Any]
-STYLE: Any = {"svg.hashsalt": "denslice", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
+STYLE: Any = {
+    "svg.hashsalt": "denslice",
+    "svg.fonttype": "none",  # text stays text
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
 OURS, INK, GRID = "#0b6e4f", "#444444", "#e5e5e5"
 COLOURS = ("#d1495b", "#edae49", "#00798c", "#8d99ae", "#5f4b8b", "#b07d62")
 MARKERS = "osD^vP"
@@ -18,7 +25,7 @@ LEAST = 0.75  # recall below it is not shown
 
 
 def recall_against_time(line: Line, ks: Sequence[int] = (10, 1000)) -> bytes:
-    """An SVG with a panel for each k: every setting of every contender, and a line through the best of each."""
+    """Return an SVG with a panel for each k: every setting of every contender, and a line through its best ones."""
     figure = _figure(4.2 * len(ks), 3.4)
     documents = line["figures"]["documents"]
     panels = figure.subplots(1, len(ks), squeeze=False)[0]
@@ -40,7 +47,7 @@ def recall_against_time(line: Line, ks: Sequence[int] = (10, 1000)) -> bytes:
 
 
 def time_against_size(lines: Sequence[Line]) -> bytes:
-    """An SVG of milliseconds a query by number of documents: denslice for each k, and peers at k = 10 and 1000."""
+    """Return an SVG of milliseconds by number of documents: denslice for each k, and peers at k = 10 and 1000."""
     figure = _figure(6.6, 3.8)
     panel = figure.subplots()
     drawn: dict[tuple[str, int], list[tuple[int, float]]] = {}
@@ -72,7 +79,7 @@ def _coloured(contenders: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[str
 
 
 def _best(places: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The places, by rising time, that find more than every faster one."""
+    """Return the places, by rising time, that have a higher recall than every faster one."""
     best: list[tuple[float, float]] = []
     for time, found in places:
         if not best or found > best[-1][1]:

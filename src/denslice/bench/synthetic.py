@@ -1,6 +1,6 @@
-"""Made-up documents of any number, drawn on the card: every slice has a value and a gate, told by a formula.
+"""Synthetic documents, drawn on the GPU: a formula gives a value and a gate for every slice of every document.
 
-So any document can be told again on the host, and checked by the definition, without storing the collection.
+The host can draw any document again and check it by the definition, without storing the collection.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from denslice.search.two_stage import QueryVectors
-from denslice.store.manifest import BLOCK
-from denslice.store.segment import Postings, Rows
+from denslice.search.query import QueryVectors
+from denslice.store.manifest import BLOCK_ROWS
+from denslice.store.segment import ForwardIndex, Postings
 
 KEYS = 29_952  # slices × gates, as BERT's vocabulary without its first 570 tokens
 WEIGHTS = 1 << 26  # of a segment, as `build` closes it
@@ -68,7 +68,7 @@ extern "C" __global__ void steps(const u32 *sorted, u64 count, const u16 *weight
 
 @dataclass(frozen=True)
 class SyntheticCollection:
-    """So many documents of so many slices; gates uniform, or Zipf-like: the g-th as likely as 1 / g."""
+    """Documents with a weight in every slice; gates are uniform, or Zipf-like: the g-th is as likely as 1 / g."""
 
     docs: int
     slices: int
@@ -77,17 +77,17 @@ class SyntheticCollection:
 
     @property
     def gates(self) -> int:
-        """Gates a slice has."""
+        """Gates of a slice."""
         return KEYS // self.slices
 
     @property
     def below(self) -> npt.NDArray[np.uint32]:
-        """For each gate the share of 2^24 that it and those before it have."""
+        """For each gate the share of 2^24 that belongs to it and to those before it."""
         likely = 1 / np.arange(1, self.gates + 1) if self.zipf else np.ones(self.gates)
         return (np.cumsum(likely / likely.sum()) * (1 << 24)).astype(np.uint32)
 
     def drawn(self, docs: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-        """These documents' keys and weights, (docs, slices): what the card draws, told again in numpy."""
+        """Return these documents' keys and weights (docs, slices), drawn in numpy as the GPU draws them."""
         with np.errstate(over="ignore"):
             at: Any = docs.astype(np.uint64)[:, None] * np.uint64(self.slices) + np.arange(self.slices, dtype=np.uint64)
             random = _mixed(_mixed(np.array([self.seed], np.uint64)) ^ at)
@@ -97,7 +97,7 @@ class SyntheticCollection:
         return np.arange(self.slices) * self.gates + gate, weights
 
     def query(self, number: int, active: int | None = None) -> QueryVectors:
-        """A query drawn as documents are; `active` keeps so many of its weights, chosen at random."""
+        """Return a query drawn as documents are; `active` is how many of its weights are kept, chosen at random."""
         keys, weights = (part[0] for part in self.drawn(np.array([self.docs + number])))
         chosen = np.random.default_rng(number).permutation(self.slices)[: active or self.slices]
         chosen.sort()
@@ -112,20 +112,20 @@ def _mixed(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 
 class SyntheticPart:
-    """Some documents with all their arrays on the card, as a segment would have them in its folder."""
+    """Some documents with all arrays of a segment, on the GPU."""
 
-    def __init__(self, number: int, first: int, rows: int, postings: Postings, kept: Rows, dense: Any) -> None:
+    def __init__(self, number: int, first: int, rows: int, postings: Postings, kept: ForwardIndex, dense: Any) -> None:
         self.name = f"part-{number}"
         self.first, self.rows, self.postings, self.kept, self.dense = first, rows, postings, kept, dense
 
     def drop_postings(self) -> None:
-        """Lets go of the postings, once they are arranged."""
+        """Free the postings after they were uploaded."""
         p = self.postings
         self.postings = Postings(p.block, p.block_starts, p.keys, p.starts, p.maxima, p.rows[:0], p.values[:0])
 
 
 class Drawing:
-    """Draws a collection on the current card."""
+    """Draws a collection on the current GPU."""
 
     def __init__(self, collection: SyntheticCollection, dimensions: int = 0) -> None:
         import cupy
@@ -137,7 +137,7 @@ class Drawing:
         cupy.random.seed(collection.seed)
 
     def parts(self) -> list[SyntheticPart]:
-        """The whole collection in parts of a segment's size."""
+        """Return the whole collection in parts of a segment's size."""
         each = min(1 << 18, WEIGHTS // self.collection.slices)
         starts = range(0, self.collection.docs, each)
         return [self._part(n, first, min(each, self.collection.docs - first)) for n, first in enumerate(starts)]
@@ -148,7 +148,7 @@ class Drawing:
         given = (np.uint64(first), np.uint64(rows), np.uint32(slices), np.uint32(self.collection.gates), self.below)
         self.draw((2048,), (256,), (*given, np.uint64(self.collection.seed), keys, weights))
         starts = cupy.arange(rows + 1, dtype=np.uint32) * np.uint32(slices)
-        kept = Rows(Path(f"part-{number}"), starts, keys.reshape(-1), weights.reshape(-1))
+        kept = ForwardIndex(Path(f"part-{number}"), starts, keys.reshape(-1), weights.reshape(-1))
         dense = None
         if self.dimensions:
             dense = cupy.random.standard_normal((rows, self.dimensions), dtype=np.float32)
@@ -157,11 +157,14 @@ class Drawing:
 
     def _postings(self, keys: Any, weights: Any) -> Postings:
         cupy = self.cupy
-        blocks = [self._block(keys[at : at + BLOCK], weights[at : at + BLOCK]) for at in range(0, len(keys), BLOCK)]
+        blocks = [
+            self._block(keys[at : at + BLOCK_ROWS], weights[at : at + BLOCK_ROWS])
+            for at in range(0, len(keys), BLOCK_ROWS)
+        ]
         lists = [len(block[0]) for block in blocks]
         sizes = np.concatenate([block[1] for block in blocks])
         return Postings(
-            BLOCK,
+            BLOCK_ROWS,
             np.concatenate([[0], np.cumsum(lists)]).astype(np.uint32),
             np.concatenate([block[0] for block in blocks]),
             np.concatenate([[0], np.cumsum(sizes)]).astype(np.uint32),
@@ -171,7 +174,7 @@ class Drawing:
         )
 
     def _block(self, keys: Any, weights: Any) -> tuple[Any, ...]:
-        """Keys, list sizes, maxima, rows and values of one block."""
+        """Return keys, list sizes, maxima, rows and values of one block."""
         cupy = self.cupy
         rows = cupy.arange(len(keys), dtype=np.uint32)[:, None]
         flat = ((keys.astype(np.uint32) << np.uint32(16)) | rows).ravel()

@@ -1,4 +1,4 @@
-"""Times one contender, in a process of its own: recall first, then each setting, then the ones that are reported."""
+"""Times one contender in a process of its own: recall first, then each setting, then the reported ones again."""
 
 from __future__ import annotations
 
@@ -16,14 +16,11 @@ from denslice.bench.contender import Contender, Opened, Setting
 from denslice.bench.peers.faiss_peer import best_by_dense_product
 
 KS = (10, 100, 1000)
-SECONDS = 8.0  # about what the timing of one setting may take: the slow are timed on fewer queries
+SECONDS = 8.0  # that timing one setting may take, roughly: slow contenders are timed on fewer queries
 
 
 def timed(contender: Contender, collection: Collection, folder: Path, best: Best, repeats: int) -> dict[str, Any]:
-    """Every setting's recall and times, on one thread; of each k one is reported and timed `repeats` times.
-
-    It is the fastest that finds enough to be compared, or where none does the one that finds most.
-    """
+    """Return recall and times of every setting on one thread; one setting for each k is reported, with more repeats."""
     quiet = _probe()
     collection.read_queries()
     before = _resident()
@@ -43,7 +40,7 @@ def timed(contender: Contender, collection: Collection, folder: Path, best: Best
 
 
 def reportable(tried: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The fastest setting that finds enough to be compared; the one that finds most where none does."""
+    """Return the fastest setting whose recall is good enough to be compared, else the one with the highest recall."""
     good = [one for one in tried if is_good(one)]
     if not good:
         return max(tried, key=lambda one: float(one["recall@10"]))
@@ -53,7 +50,7 @@ def reportable(tried: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def throughput(
     contender: Contender, collection: Collection, folder: Path, reported: Sequence[tuple[int, Setting]], repeats: int
 ) -> list[dict[str, Any]]:
-    """Queries a second on all cores, with the settings that are reported."""
+    """Return queries a second on all cores, with the reported settings."""
     opened = contender.open(collection, folder)
     figures = []
     for k, setting in reported:
@@ -68,7 +65,7 @@ def throughput(
 
 
 def _tried(opened: Opened, k: int, setting: Setting, exact: Best) -> dict[str, Any]:
-    """What a setting finds, and its times over every query once, or over fewer where that would take too long."""
+    """Return a setting's recall and its times over every query, or over fewer if that would take too long."""
     warm = _times(opened, k, setting, min(3, len(exact)), 3)
     queries = max(5, min(len(exact), int(1000 * SECONDS / max(1e-3, warm["p50_of_fastest_ms"]) / 4)))
     found = [opened.docs(opened.search(opened.query(at), k, setting)) for at in range(queries)]
@@ -77,7 +74,7 @@ def _tried(opened: Opened, k: int, setting: Setting, exact: Best) -> dict[str, A
 
 
 def _times(opened: Opened, k: int, setting: Setting, queries: int, repeats: int) -> dict[str, Any]:
-    """Milliseconds of single searches, over the queries and repeats."""
+    """Return milliseconds of single searches over the queries and repeats."""
     asked = [opened.query(at) for at in range(queries)]
     took = np.empty((repeats, queries))
     for repeat in range(repeats):
@@ -85,13 +82,13 @@ def _times(opened: Opened, k: int, setting: Setting, queries: int, repeats: int)
             start = time.perf_counter()
             opened.search(query, k, setting)
             took[repeat, at] = 1000 * (time.perf_counter() - start)
-    fastest = np.median(took.min(axis=0))  # of each query's fastest repeat: what a busy machine hides
+    fastest = np.median(took.min(axis=0))  # of each query's fastest repeat, which a busy machine affects least
     figures = {"p50_ms": np.median(took), "p95_ms": np.percentile(took, 95), "p50_of_fastest_ms": fastest}
     return {"repeats": repeats} | {name: round(float(figure), 4) for name, figure in figures.items()}
 
 
 def _probe() -> float:
-    """Milliseconds of a fixed piece of work, the median of many: tells how busy the machine was."""
+    """Return the median milliseconds of a fixed piece of work, which tells how busy the machine was."""
     numbers = np.random.default_rng(0).random(50_000)
     took = []
     for _ in range(100):
@@ -102,6 +99,6 @@ def _probe() -> float:
 
 
 def _resident() -> int:
-    """Bytes of memory this process has, mapped files included; 0 where the system does not tell."""
+    """Return the resident bytes of this process, mapped files included; 0 if the system does not say."""
     pages = Path("/proc/self/statm")
     return int(pages.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if pages.exists() else 0

@@ -1,1 +1,1 @@
-"""Capacity: which disk, memory and machines a collection of a given size needs."""
+"""Capacity planning: how much disk, how much memory and how many machines a collection needs."""

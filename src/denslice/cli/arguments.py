@@ -1,63 +1,100 @@
-"""Arguments that several commands share, and what they are turned into."""
+"""Arguments that several commands share: an index to open, and the options of options.py as flags."""
 
 from __future__ import annotations
 
+import inspect
+import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
 from denslice.errors import InputError
+from denslice.options import OpenOptions, shown
 
 if TYPE_CHECKING:
     from denslice.index.index import Index
-    from denslice.search.matches import Words
 
-
-IndexFolder = Annotated[Path, typer.Argument(metavar="INDEX", help="The index's folder.", show_default=False)]
-Theta = Annotated[float, typer.Option(help="Stage one scores only query weights above this; 0 is exact.")]
-Candidates = Annotated[int, typer.Option(help="How many of stage one's best are scored with every weight.")]
-Caution = Annotated[float, typer.Option(help="Below 1 a search by words is faster, and no longer exact.")]
-Where = Annotated[
-    str | None, typer.Option(metavar="JSON", help='Only documents that pass, such as \'{"year": {"gte": 2020}}\'.')
-]
-Mode = Annotated[str | None, typer.Option(help="lexical, dense, or hybrid where there are dense vectors.")]
-Lam = Annotated[float | None, typer.Option(help="Weight of the dense score. Default: the encoder's own.")]
-Device = Annotated[str, typer.Option(help="Where to search: cpu, cuda, or cuda:0,1 for several cards.")]
-LeaveOut = Annotated[
-    str, typer.Option(metavar="PARTS", help="What a card does without: rows (slower), dense (words alone).")
-]
-Wait = Annotated[float, typer.Option(metavar="SECONDS", help="How long to wait while others commit.")]
+IndexFolder = Annotated[Path, typer.Argument(metavar="INDEX", help="Folder of the index.", show_default=False)]
+Wait = Annotated[float, typer.Option(metavar="SECONDS", help="How long to wait for other writers.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Command = TypeVar("Command", bound=Callable[..., None])
 
 
-def open_folder(folder: Path, device: str = "cpu", leave_out: str = "") -> Index:
+def flags(options: type, *, are_chosen: bool = False, **defaults: Any) -> Callable[[Command], Command]:
+    """Give a command that takes **options a flag for each of them, with its help and its default or another one.
+
+    With `are_chosen`, flags that are not given are None, and the help names the default.
+    """
+
+    def with_flags(command: Command) -> Command:
+        signature = inspect.signature(command, eval_str=True)
+        own = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+        types = get_type_hints(options)
+        for one in shown(options):
+            kind, default = _as_flag(types[one.name], defaults.get(one.name, one.default))
+            help = one.metadata["help"]
+            if are_chosen and default is not None:
+                kind, default, help = kind | None, None, help + ("" if default == "" else f" Default: {default}.")
+            names = ("-k",) if one.name == "k" else ()
+            flag = typer.Option(*names, help=help, metavar=METAVARS.get(one.name))
+            own.append(
+                inspect.Parameter(
+                    one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, flag]
+                )
+            )
+        command.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
+        return command
+
+    return with_flags
+
+
+METAVARS = {"where": "JSON", "filterable": "FIELD,...", "leave_out": "PART,..."}
+
+
+def _as_flag(kind: Any, default: Any) -> tuple[Any, Any]:
+    """Return the type and default of a flag: lists are given with commas, objects as JSON."""
+    if default == ():
+        return str, ""
+    return (str | None, None) if "Mapping" in str(kind) else (kind, default)
+
+
+def parsed(options: Mapping[str, Any]) -> Any:
+    """Return options as the library takes them, from flags as they were given."""
+    given = dict(options)
+    if given.get("where") is not None:
+        given["where"] = _json("--where", given["where"])
+    for name in ("filterable", "leave_out"):
+        if given.get(name) is not None:
+            given[name] = tuple(given[name].split(",")) if given[name] else ()
+    return given
+
+
+def open_folder(folder: Path, given: Mapping[str, Any] | None = None) -> Index:
+    """Open the index in a folder, on the device that was asked for."""
     from denslice.cluster.cluster_folder import is_cluster
     from denslice.index.index import Index
 
     if is_cluster(folder):
         advice = f"`denslice serve {folder} --ray ADDRESS` serves it, and {folder}/shards/00000 is an index"
         raise InputError(f"{folder}: is a cluster of shards and not one index; {advice}")
-    if device == "cpu":
+    options = OpenOptions(**parsed(given or {}))
+    if options.device == "cpu":
         return Index.open(folder)
     from denslice.cli.output import progress_bar
 
-    with progress_bar("loading onto the card") as bar:
-        return Index.open(folder, device, leave_out=leave_out.split(",") if leave_out else (), progress=bar.advance)
+    with progress_bar("loading onto the GPU") as bar:
+        return Index.open(folder, options.device, leave_out=options.leave_out, progress=bar.advance)
 
 
-def parsed_filter(where: str | None) -> Any:
-    """The filter that JSON text tells."""
-    import json
+def taken(options: type, given: dict[str, Any]) -> dict[str, Any]:
+    """Take the flags of these options out of those that were given."""
+    return {one.name: given.pop(one.name) for one in shown(options) if one.name in given}
 
+
+def _json(flag: str, text: str) -> Any:
     try:
-        return None if where is None else json.loads(where)
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"--where is not JSON ({error}): {where}") from None
-
-
-def token_finder(index: Index) -> Words:
-    """How the index makes tokens of a text, to find them in it again."""
-    from denslice.search.matches import words_of
-
-    return words_of(index.info())
+        raise InputError(f"{flag} is not JSON ({error}): {text}") from None

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from denslice.cli.arguments import token_finder
-
 if TYPE_CHECKING:
     from denslice.index.index import Index
 
@@ -44,9 +42,7 @@ def _demo_index(to: Path) -> Index:
     out = console()
     version = ".".join(map(str, sys.version_info[:2]))
     out.print(f"{counted(len(docs), 'docstring')} of Python {version}'s standard library")
-    out.print(
-        f"read in {seconds(read - began)}, indexed in {seconds(done - read)}, {size(index.info()['bytes'])} on disk"
-    )
+    out.print(f"read in {seconds(read - began)}, indexed in {seconds(done - read)}, {size(index.info().bytes)} on disk")
     return index
 
 
@@ -55,21 +51,22 @@ def _demo_questions(index: Index) -> None:
 
     from denslice.cli.output import console, print_hits, seconds
     from denslice.corpus.demo_docs import QUESTIONS
+    from denslice.search.matches import words_of
 
     out = console()
     for question in QUESTIONS:
         began = time.perf_counter()
-        hits = list(index.search(question, 3))
+        ranking = index.search(question, 3)
         took = seconds(time.perf_counter() - began)
         out.print(Text.assemble("\n", (f"“{question}”", "bold"), (f"  {took}", "dim")))
-        print_hits(out, hits, [index.explain(question, hit.id) for hit in hits], token_finder(index), bars=True)
+        print_hits(out, ranking, [ranking.explain(id) for id in ranking.ids], words_of(index.info().encoder_options))
 
 
 def _demo_next(keep: Path | None) -> None:
     from denslice.cli.output import console
 
     out = console()
-    out.print("\nA bar is what a word added to the score, question weight × document weight, or what meaning added.")
+    out.print("\nA bar is what a word added to the score, query weight × document weight, or the dense score.")
     out.print("Next, search text of your own:")
     out.print("  denslice index your-files/ --to my.idx")
     out.print('  denslice search my.idx "your question" --explain')

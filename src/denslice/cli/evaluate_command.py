@@ -29,11 +29,11 @@ def evaluate(
     """Measure runs against judgements, side by side, with paired tests against the first."""
     from denslice.cli.output import write_json, write_line
     from denslice.evaluate import comparison
-    from denslice.evaluate.evaluation import MEASURES, evaluate_files
+    from denslice.evaluate.evaluation import DEFAULT_MEASURES, evaluate_files
 
     if len(files) < 2:
         raise InputError(f"{files[0]}: name one or more runs and then the judgements, such as run.trec qrels/test.tsv")
-    found = evaluate_files(files[:-1], files[-1], measure or MEASURES, exclude_self)
+    found = evaluate_files(files[:-1], files[-1], measure or DEFAULT_MEASURES, exclude_self)
     if as_json:
         write_json(comparison.as_json(found, per_query))
     else:

@@ -9,7 +9,7 @@ def info(folder: IndexFolder, as_json: AsJson = False) -> None:
     """Show what an index is: documents, encoder, slicing, size."""
     from denslice.cli.output import setting, size, write_json, write_line
 
-    told = open_folder(folder).info()
+    told = open_folder(folder).info().to_dict()
     if as_json:
         return write_json(told)
     for name, value in told.items():

@@ -12,4 +12,4 @@ def merge(folder: IndexFolder, wait: Wait = 10.0) -> None:
     index = open_folder(folder)
     rewritten = index.merge(wait=wait)
     told = index.info()
-    write_line(f"rewrote {counted(rewritten, 'segment')}; {folder} now has {told['segments']:,}, {size(told['bytes'])}")
+    write_line(f"rewrote {counted(rewritten, 'segment')}; {folder} now has {told.segments:,}, {size(told.bytes)}")

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from denslice.records import Explanation, Hit, Term
+from denslice.records import Explanation, Hit, Ranking, Term
 from denslice.search.matches import LOOKED_AT, Words, excerpt, matches
 
 LEAD = 30  # characters a snippet shows before its first match
@@ -24,7 +24,7 @@ PLAIN_SNIPPET = 160
 BAR = 20  # characters of the longest bar
 LOST = "lost by the slicing"
 COLLISION = " (hash collision)"  # after a phrase that only shares its token with the query's
-DENSE = "by meaning"  # the dense part of a score
+DENSE = "dense score"  # the dense part of a score
 MATCH, NAME, DIM = "bold magenta", "bold cyan", "dim"
 
 Item = TypeVar("Item")
@@ -73,34 +73,48 @@ def progress_bar(what: str, total: int | None = None) -> Iterator[Bar]:
 # --- hits
 
 
-def print_hits(out: Console, hits: Sequence[Hit], explained: Sequence[Explanation], words: Words, bars: bool) -> None:
-    """The hits for people: name, two lines of text, and with `bars` what each term gave."""
-    longest = max((share for why in explained for share in _shares(why)), default=1.0)
-    indent = len(str(len(hits))) + 2
-    scores = max((len(f"{hit.score:.2f}") for hit in hits), default=0)
-    for rank, (hit, why) in enumerate(zip(hits, explained, strict=True), 1):
-        number, score = f"{rank:>{indent - 2}}  ", (f"{hit.score:>{scores}.2f}  ", DIM)
+def show_hits(ranking: Ranking, explained: Sequence[Explanation] | None, words: Words) -> None:
+    """Print the hits, with what each term added to the score if they are explained; for people, or for a pipe."""
+    out = console()
+    if out.is_terminal:
+        print_hits(out, ranking, explained, words)
+    else:
+        write_hits(ranking, explained, words)
+
+
+def print_hits(out: Console, ranking: Ranking, explained: Sequence[Explanation] | None, words: Words) -> None:
+    """Print the hits for people: name, two lines of text, and a bar for each term if they are explained."""
+    longest = max((share for why in explained or () for share in _shares(why)), default=1.0)
+    indent = len(str(len(ranking))) + 2
+    scores = max((len(f"{hit.score:.2f}") for hit in ranking), default=0)
+    tokens, width = ranking.tokens(), out.width - indent
+    for at, hit in enumerate(ranking):
+        number, score = f"{at + 1:>{indent - 2}}  ", (f"{hit.score:>{scores}.2f}  ", DIM)
         out.print(Text.assemble(number, score, *_name(hit)), no_wrap=True, overflow="ellipsis")
-        width = out.width - indent
-        for line in snippet(hit.text, _tokens(why), words, 2 * width - LEAD // 2).wrap(out, width):
+        for line in snippet(hit.text, tokens, words, 2 * width - LEAD // 2).wrap(out, width):
             line.rstrip()
             out.print(Text(" " * indent) + line)
-        for line in _bars(why, longest) if bars else ():
+        for line in _bars(explained[at], longest) if explained else ():
             out.print(Text(" " * (indent + 2)) + line, no_wrap=True, overflow="ellipsis")
 
 
-def write_hits(hits: Sequence[Hit], explained: Sequence[Explanation], words: Words, bars: bool) -> None:
-    """The hits for pipes: rank, score, id, title and snippet between tabs; terms on lines that begin with a tab."""
-    for rank, (hit, why) in enumerate(zip(hits, explained, strict=True), 1):
-        text = snippet(hit.text, _tokens(why), words, PLAIN_SNIPPET)
-        write_line("\t".join([str(rank), f"{hit.score:.4f}", hit.id, _flat(hit.title), text.plain]))
-        if bars:
-            if why.dense:
-                write_line(f"\t{DENSE}\t{why.dense:.2f}")
-            for term in why.terms:
-                write_line(f"\t{_label(term)}\t{_product(term)}")
-            for term in why.lost:
-                write_line(f"\t{_label(term)}\t{_product(term)}\t{LOST}")
+def write_hits(ranking: Ranking, explained: Sequence[Explanation] | None, words: Words) -> None:
+    """Write the hits for pipes: rank, score, id, title and snippet between tabs; terms follow on lines of their own."""
+    tokens = ranking.tokens()
+    for at, hit in enumerate(ranking):
+        text = snippet(hit.text, tokens, words, PLAIN_SNIPPET)
+        write_line("\t".join([str(at + 1), f"{hit.score:.4f}", hit.id, _flat(hit.title), text.plain]))
+        if explained:
+            _write_terms(explained[at])
+
+
+def _write_terms(why: Explanation) -> None:
+    if why.dense:
+        write_line(f"\t{DENSE}\t{why.dense:.2f}")
+    for term in why.terms:
+        write_line(f"\t{_label(term)}\t{_product(term)}")
+    for term in why.lost:
+        write_line(f"\t{_label(term)}\t{_product(term)}\t{LOST}")
 
 
 def write_json(value: Mapping[str, Any]) -> None:
@@ -179,10 +193,6 @@ def _label(term: Term) -> str:
 
 def _product(term: Term) -> str:
     return f"{term.query_weight:.2f} × {term.doc_weight:.2f} = {term.contribution:.2f}"
-
-
-def _tokens(why: Explanation) -> set[str]:
-    return {term.token for term in (*why.terms, *why.lost)}
 
 
 # --- sizes and times

@@ -7,21 +7,24 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from denslice.cluster.cluster import open_cluster
+from denslice.cli.arguments import IndexFolder, flags, parsed
+from denslice.cluster.cluster import Cluster, open_cluster
 from denslice.cluster.cluster_folder import is_cluster
 from denslice.errors import InputError, MissingExtraError
 from denslice.index.index import Index
+from denslice.options import OpenOptions
 from denslice.serve.limits import Access, Limits
 
 BACKLOG = 2_048
 
 
+@flags(OpenOptions)
 def serve(
-    folder: Annotated[Path, typer.Argument(metavar="INDEX", help="The index's folder.", show_default=False)],
+    folder: IndexFolder,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port to listen on; 0 takes a free one.")] = 8000,
     api_key: Annotated[
@@ -39,7 +42,6 @@ def serve(
     limit: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Such as max_k=100 or timeout=5; can be repeated.")
     ] = None,
-    device: Annotated[str, typer.Option(help="Where to search: cpu, cuda, or cuda:0,1 for several cards.")] = "cpu",
     ray: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Serve a cluster of shards on Ray: host:port, auto or local.")
     ] = None,
@@ -47,32 +49,38 @@ def serve(
     complete: Annotated[
         bool, typer.Option("--complete", help="With --ray: refuse an answer that lacks a shard, and not only name it.")
     ] = False,
+    **options: Any,
 ) -> None:
     """Answer searches over HTTP, with a page that shows why."""
     try:
-        from denslice.serve.connections import server
         from denslice.serve.http_app import make_app
+        from denslice.serve.http_server import make_server
     except ModuleNotFoundError as error:
         raise MissingExtraError("the server", "serve") from error
     access = Access(host, api_key, open, writable, tuple(allow_host or ()))
-    limits = _limits(limit or ())
-    with _opened(folder.resolve(), device, ray, replicas, complete) as index, _listening(host, port) as listener:
-        running = server(make_app(index, limits, access), limits)
+    limits, on = _limits(limit or ()), OpenOptions(**parsed(options))
+    with (
+        _opened(folder.resolve(), on, ray, replicas, complete) as index,
+        _listening(host, port) as listener,
+    ):
+        running = make_server(make_app(index, limits, access), limits)
         shown = f"[{host}]" if ":" in host else host
         typer.echo(f"{folder} ({len(index):,} documents) on http://{shown}:{listener.getsockname()[1]}")
         running.run([listener])
 
 
 @contextmanager
-def _opened(folder: Path, device: str, ray: str | None, replicas: int, complete: bool) -> Iterator[Index]:
+def _opened(folder: Path, on: OpenOptions, ray: str | None, replicas: int, complete: bool) -> Iterator[Index | Cluster]:
     """What is served: the index in a folder, or with an address of Ray the cluster."""
     if ray is not None:
-        with open_cluster(folder, ray, replicas=replicas, complete=complete, device=device) as cluster:
+        with open_cluster(
+            folder, ray, replicas=replicas, complete=complete, device=on.device, leave_out=on.leave_out
+        ) as cluster:
             yield cluster
     elif is_cluster(folder):
         raise InputError(f"{folder}: is a cluster of shards; say where Ray runs: --ray ADDRESS, or --ray local")
     else:
-        yield Index.open(folder, device)
+        yield Index.open(folder, **vars(on))
 
 
 def _limits(given: Sequence[str]) -> Limits:

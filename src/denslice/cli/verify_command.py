@@ -11,4 +11,4 @@ def verify(folder: IndexFolder) -> None:
 
     index = open_folder(folder)
     index.verify()
-    write_line(f"{folder} is whole: {counted(len(index), 'document')}, {size(index.info()['bytes'])}")
+    write_line(f"{folder} is whole: {counted(len(index), 'document')}, {size(index.info().bytes)}")

@@ -1,1 +1,1 @@
-"""Past one machine: a collection in shards, built and searched on Ray."""
+"""Clusters: collections in shards that are built and searched on Ray, on one machine or many."""

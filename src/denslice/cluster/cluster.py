@@ -1,4 +1,4 @@
-"""Cluster: shards on Ray behind the verbs of an Index."""
+"""Cluster: a collection in shards on Ray, with the methods of an Index."""
 
 from __future__ import annotations
 
@@ -6,72 +6,85 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from denslice import encoders
 from denslice.cluster import ray_engine, shard
-from denslice.cluster.cluster_folder import BUILDING, Layout, read_layout
+from denslice.cluster.cluster_folder import BUILD_FOLDER, Layout, read_layout
 from denslice.cluster.cluster_reader import ClusterReader
-from denslice.cluster.replicas import Replicas, Serving
+from denslice.cluster.replicas import ReplicaOptions, Replicas
 from denslice.cluster.shard import Head
 from denslice.errors import DensliceError, InputError, MissingShardsError
-from denslice.index.index import Index
+from denslice.index.search_verbs import SearchVerbs
 from denslice.index.writer import DocBatch, Progress, encode_batches, ready_batches
+from denslice.options import OpenOptions
 from denslice.records import Doc, checked_docs, checked_id
 from denslice.store import lock
 from denslice.store.backup import back_up
 from denslice.store.vocabulary import Growth
-from denslice.vectors import Encoded, Ints, dense_rows, lexical_csr, stacked
+from denslice.vectors import Encoded, dense_rows, lexical_csr
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-AT_ONCE = 16_384  # documents sent to the shards at a time
+ADD_BATCH = 16_384  # documents that are sent to the shards together
 
 
-class Cluster(Index):
-    """A collection in shards. It searches as one Index over everything would; changes go to the shards that own them.
+class Cluster(SearchVerbs):
+    """A collection in shards. Searches return what one Index over all documents would return.
 
-    Each shard commits by itself: of a change that is interrupted some shards may have their part. Doing it again is
-    safe, since a document takes the place of the one with its id. `close` ends the replicas.
+    Each shard commits its part of a change, so an interrupted change may be in some shards only. Repeat it: a document
+    replaces the one with its id. `close` stops the replicas.
     """
 
-    def __init__(self, layout: Layout, serving: Serving, complete: bool, joined: bool = False) -> None:
+    def __init__(self, layout: Layout, options: ReplicaOptions, complete: bool, joined: bool = False) -> None:
         self._layout = layout
         self._joined = joined
-        self._replicas = Replicas(layout, serving)
-        super().__init__(ClusterReader(layout, self._replicas, complete))
-
-    def wait_until_ready(self) -> None:
-        """Starts the replicas and waits for them; MissingShardsError if completeness was asked for and one is away."""
-        away = self._replicas.wait_until_ready()
-        if away and self._view.complete:
-            raise MissingShardsError([str(self._layout.shard(number)) for number in away])
+        self._reader = ClusterReader(layout, Replicas(layout, options), complete)
 
     @property
-    def _view(self) -> ClusterReader:
-        view = super()._view
-        assert isinstance(view, ClusterReader)
-        return view
+    def reader(self) -> ClusterReader:
+        """The reader of the commits that are shown."""
+        return self._reader
+
+    def wait_until_ready(self) -> None:
+        """Start the replicas and wait for them. Raise MissingShardsError if `complete` is set and a shard has none."""
+        missing = self.reader.replicas.wait_until_ready()
+        if missing and self.reader.complete:
+            raise MissingShardsError([str(self._layout.shard(number)) for number in missing])
+
+    def __repr__(self) -> str:
+        encoder = self.reader.snapshot.manifest.encoder
+        return f"<Cluster {str(self.path)!r}: {len(self):,} documents, {encoder}, generation {self.generation}>"
 
     @property
     def path(self) -> Path:
-        """The cluster's folder."""
+        """The folder of the cluster."""
         return self._layout.folder
 
+    def verify(self) -> None:
+        """Read every file in full. Raise IndexFormatError for the first that is damaged."""
+        self.reader.snapshot.verify()
+        self._on_shards(shard.verify, dict.fromkeys(range(self._layout.shards), ()))
+
+    # --- writing
+
     def add(
-        self, docs: Iterable[Doc | Mapping[str, Any]], *, wait: float = lock.WAIT, progress: Progress | None = None
+        self,
+        docs: Iterable[Doc | Mapping[str, Any]],
+        *,
+        wait: float = lock.WAIT_SECONDS,
+        progress: Progress | None = None,
     ) -> int:
-        """Adds documents, each in the shard that owns its id; how many. Encoding is done here."""
+        """Encode documents here, add each to the shard that owns its id, and return how many were added."""
         if isinstance(docs, str | Mapping | Doc) or not isinstance(docs, Iterable):
             raise InputError(f"documents come in a list, not as one {type(docs).__name__}")
 
         def batches(words: Growth) -> Iterator[DocBatch]:
-            manifest = self._view.snapshot.manifest
+            manifest = self.reader.snapshot.manifest
             encoder = encoders.load(manifest.encoder, manifest.encoder_options, words)
             return encode_batches(checked_docs(docs), encoder)
 
@@ -84,21 +97,21 @@ class Cluster(Index):
         texts: Sequence[str] | None = None,
         dense: npt.ArrayLike | None = None,
         *,
-        wait: float = lock.WAIT,
+        wait: float = lock.WAIT_SECONDS,
         progress: Progress | None = None,
     ) -> int:
-        """Adds ready vectors, each in the shard that owns its id; how many."""
-        checked = lexical_csr(weights, self._view.columns())
+        """Add ready vectors, each to the shard that owns its id, and return how many were added."""
+        checked = lexical_csr(weights, self.reader.columns())
         vectors = None if dense is None else dense_rows(dense, checked.shape[0])
         return self._add(lambda words: ready_batches(ids, checked, texts, vectors), wait, progress)
 
-    def update(self, id: str, meta: Mapping[str, Any], *, wait: float = lock.WAIT) -> bool:
-        """Give a document other metadata, without encoding it again; return whether it is there."""
+    def update(self, id: str, meta: Mapping[str, Any], *, wait: float = lock.WAIT_SECONDS) -> bool:
+        """Replace the metadata of a document without encoding it again, and return whether it exists."""
         given = {self._layout.owner(checked_id(id)): (checked_id(id), dict(meta))}
-        return bool(self._on_all(wait, lambda: self._on_shards(shard.update, given)))
+        return bool(self._locked(wait, lambda: self._on_shards(shard.update, given)))
 
     def backup(self, to: str | Path) -> None:
-        """Copy the cluster to a new folder; nothing changes it meanwhile."""
+        """Copy the cluster to a new folder. Writers wait until the copy is complete."""
         copy = Layout(Path(to).absolute(), self._layout.shards)
         with lock.writing(self.path):
             back_up(self._layout.head, copy.head)
@@ -106,55 +119,43 @@ class Cluster(Index):
                 back_up(self._layout.shard(number), copy.shard(number))
         copy.write()
 
-    def delete(self, ids: Iterable[str], *, wait: float = lock.WAIT) -> int:
-        """Deletes the documents with these ids; how many there were."""
+    def delete(self, ids: Iterable[str], *, wait: float = lock.WAIT_SECONDS) -> int:
+        """Delete the documents with these ids and return how many there were."""
         if isinstance(ids, str):
             raise InputError(f"ids come in a list, not as one string: [{ids!r}]")
         owned = self._layout.by_owner(dict.fromkeys(map(checked_id, ids)))
-        return self._on_all(wait, lambda: self._on_shards(shard.delete, {at: (some,) for at, some in owned.items()}))
+        return self._locked(wait, lambda: self._on_shards(shard.delete, {at: (some,) for at, some in owned.items()}))
 
-    def merge(self, *, wait: float = lock.WAIT) -> int:
-        """Rewrites small or much deleted segments of every shard; how many were rewritten."""
-        return self._on_all(wait, lambda: self._on_shards(shard.merge, dict.fromkeys(range(self._layout.shards), ())))
+    def merge(self, *, wait: float = lock.WAIT_SECONDS) -> int:
+        """Merge segments of every shard that are small or have many deletions; return how many were rewritten."""
+        return self._locked(wait, lambda: self._on_shards(shard.merge, dict.fromkeys(range(self._layout.shards), ())))
 
     def refresh(self) -> bool:
-        """Moves on to the shards' last commits, whoever made them; whether there were newer ones."""
-        view = ClusterReader(self._layout, self._replicas, self._view.complete, self._view)
-        newer = view.commit != self._view.commit
+        """Move on to the last commits of all shards and return whether any is newer."""
+        shown = self.reader
+        reader = ClusterReader(self._layout, shown.replicas, shown.complete, shown)
+        newer = reader.commit != shown.commit
         if newer:
-            self._shown = view
+            self._reader = reader
         return newer
 
-    def verify(self) -> None:
-        """Reads every file in full; raises IndexFormatError naming the first that is damaged."""
-        self._view.snapshot.verify()
-        self._on_shards(shard.verify, dict.fromkeys(range(self._layout.shards), ()))
-
     def close(self) -> None:
-        """Ends the replicas, and leaves Ray if opening the cluster joined it."""
-        self._replicas.close()
+        """Stop the replicas, and disconnect from Ray if opening the cluster connected to it."""
+        self.reader.replicas.close()
         if self._joined:
             ray_engine.leave()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        raise InputError(f"{self.path}: an open cluster cannot be sent elsewhere; open it there with open_cluster")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        raise InputError(f"{self.path}: an open cluster cannot be pickled; open it there with open_cluster")
 
     def _add(self, batches: Callable[[Growth], Iterator[DocBatch]], wait: float, progress: Progress | None) -> int:
-        """Encodes and sends documents, some at a time: first their new words to the head, then they to the shards."""
+        """Encode documents in batches. Of each batch, commit the new words to the head, then add it to the shards."""
 
         def work() -> int:
-            head = Head.open(self._layout.head)
-            words = Growth(self._view.snapshot.words)
+            head = Head(self._layout.head)
+            words = Growth(self.reader.snapshot.words)
             added = known = 0
-            for docs, encoded in _gathered(batches(words)):
+            for docs, encoded in _large_batches(batches(words)):
                 self._check_dimensions(encoded)
                 head.take_words(words.new_words[known:])
                 known = len(words.new_words)
@@ -163,22 +164,26 @@ class Cluster(Index):
                     progress(len(docs))
             return added
 
-        return self._on_all(wait, work)
+        return self._locked(wait, work)
 
     def _check_dimensions(self, encoded: Encoded) -> None:
-        """Dense vectors are as wide as the collection's: a shard that has no documents yet could not tell."""
-        found, width = 0 if encoded.dense is None else encoded.dense.shape[1], self._view.snapshot.manifest.dimensions
+        """Raise InputError if the dense vectors do not have the dimensions of the collection.
+
+        A shard cannot check this while it has no documents.
+        """
+        found, width = 0 if encoded.dense is None else encoded.dense.shape[1], self.reader.snapshot.manifest.dimensions
         if found != (width or 0):
-            raise InputError(f"dense vectors of {found} dimensions do not fit a cluster with {width or 0}")
+            raise InputError(f"the dense vectors have {found} dimensions, expected {width or 0} as in the cluster")
 
     def _by_owner(self, docs: list[Doc], encoded: Encoded) -> dict[int, tuple[DocBatch]]:
         owners = np.array([self._layout.owner(doc.id) for doc in docs])
-        return {at: (_rows(docs, encoded, np.flatnonzero(owners == at)),) for at in np.unique(owners).tolist()}
+        rows = {at: np.flatnonzero(owners == at) for at in np.unique(owners).tolist()}
+        return {at: (([docs[row] for row in some], encoded.rows(some)),) for at, some in rows.items()}
 
-    def _on_all(self, wait: float, work: Callable[[], int]) -> int:
-        """Changes shards, one caller at a time; from here on this cluster shows the change."""
+    def _locked(self, wait: float, work: Callable[[], int]) -> int:
+        """Do work that changes shards, with the write lock of the cluster, and show the change."""
         with lock.writing(self.path, wait):
-            shutil.rmtree(self.path / BUILDING, ignore_errors=True)  # of a build killed as it was done
+            shutil.rmtree(self.path / BUILD_FOLDER, ignore_errors=True)  # of a build that was killed at its very end
             self.refresh()
             try:
                 return work()
@@ -186,9 +191,9 @@ class Cluster(Index):
                 self.refresh()
 
     def _on_shards(self, function: Callable[..., int], given: Mapping[int, tuple[Any, ...]]) -> int:
-        """The sum of what the function gives for each of these shards, on workers."""
+        """Run the function for each of these shards on workers, and return the sum of its results."""
         ray = ray_engine.load()
-        remote = ray.remote(num_cpus=self._replicas.cpus, max_retries=-1)(_told)
+        remote = ray.remote(num_cpus=self.reader.replicas.cpus, max_retries=-1)(_result_or_error)
         head = (self._layout.head,) if function is shard.add else ()
         calls = [remote.remote(function, *head, self._layout.shard(at), *rest) for at, rest in given.items()]
         total = 0
@@ -199,16 +204,16 @@ class Cluster(Index):
         return total
 
 
-def _told(function: Callable[..., int], *given: Any) -> tuple[int, DensliceError | None]:
-    """What a function gives, or the error to raise: Ray would wrap one that is raised on a worker."""
+def _result_or_error(function: Callable[..., int], *given: Any) -> tuple[int, DensliceError | None]:
+    """Return the result of a function, or the error to raise, which Ray would wrap if a worker raised it."""
     try:
         return function(*given), None
     except DensliceError as error:
         return 0, error
 
 
-def _gathered(batches: Iterator[DocBatch]) -> Iterator[DocBatch]:
-    """The same documents in fewer batches; an id that comes twice is an error."""
+def _large_batches(batches: Iterator[DocBatch]) -> Iterator[DocBatch]:
+    """Yield the same documents in larger batches. Raise InputError if an id occurs twice."""
     seen: set[str] = set()
     some: list[DocBatch] = []
     for docs, encoded in batches:
@@ -217,7 +222,7 @@ def _gathered(batches: Iterator[DocBatch]) -> Iterator[DocBatch]:
                 raise InputError(f"document id {doc.id!r} is given twice")
             seen.add(doc.id)
         some.append((docs, encoded))
-        if sum(len(one) for one, _ in some) >= AT_ONCE:
+        if sum(len(one) for one, _ in some) >= ADD_BATCH:
             yield _joined(some)
             some = []
     if some:
@@ -226,20 +231,7 @@ def _gathered(batches: Iterator[DocBatch]) -> Iterator[DocBatch]:
 
 def _joined(batches: list[DocBatch]) -> DocBatch:
     docs = [doc for some, _ in batches for doc in some]
-    encoded = [one for _, one in batches]
-    dense = [one.dense for one in encoded if one.dense is not None]
-    lengths = [one.lengths for one in encoded if one.lengths is not None]
-    return docs, Encoded(
-        stacked([one.lexical for one in encoded]),
-        np.concatenate(dense) if dense else None,
-        np.concatenate(lengths) if lengths else None,
-    )
-
-
-def _rows(docs: list[Doc], encoded: Encoded, rows: Ints) -> DocBatch:
-    dense = None if encoded.dense is None else encoded.dense[rows]
-    lengths = None if encoded.lengths is None else encoded.lengths[rows]
-    return [docs[row] for row in rows.tolist()], Encoded(encoded.lexical[rows], dense, lengths)
+    return docs, Encoded.joined([one for _, one in batches])
 
 
 def open_cluster(
@@ -251,22 +243,24 @@ def open_cluster(
     cpus: float | None = None,
     gpus: float = 0.0,
     device: str = "cpu",
+    leave_out: Sequence[str] = (),
     patience: float = 1.0,
     wait: float = 60.0,
 ) -> Cluster:
-    """The cluster in a folder, served by replicas on Ray: it has an Index's methods.
+    """Open the cluster in a folder and start its replicas on Ray. A Cluster has the methods of an Index.
 
-    `address` is Ray's; without one this process must have joined Ray already. `complete` makes an answer that lacks a
-    shard an error instead of a ranking that names it in `missing`. Ray sets `cpus` and `gpus` aside for a replica, by
-    default an even share of half the CPUs there are. On device "cuda" each replica searches on a card that Ray gives
-    it, and `gpus` says how much of one it takes, by default all of it. A replica is late after `patience` seconds, and
-    then another one is asked too; a shard is missing after `wait`.
+    `address` is that of Ray; without one, this process must be connected to Ray already. If a shard does not answer,
+    the ranking names it in `missing`; with `complete`, MissingShardsError is raised. Ray reserves `cpus` and `gpus` for
+    each replica, by default an even share of half of all CPUs. On device "cuda", each replica searches on the GPU that
+    Ray assigns to it, and `gpus` is the fraction of a GPU that it needs, by default 1. If a replica has not answered
+    after `patience` seconds, the request goes to the others too; a shard is missing after `wait` seconds.
     """
     layout = read_layout(Path(os.fspath(folder)).resolve())
-    serving = Serving(replicas, cpus, gpus or float(device != "cpu"), patience, wait, device)
+    on = OpenOptions(device, leave_out)
+    options = ReplicaOptions(replicas, cpus, gpus or float(device != "cpu"), patience, wait, on)
     joined = ray_engine.connect(address)
     try:
-        cluster = Cluster(layout, serving, complete, joined)
+        cluster = Cluster(layout, options, complete, joined)
         cluster.wait_until_ready()
         return cluster
     except BaseException:

@@ -1,8 +1,8 @@
-"""Files to a cluster folder, in stages that can each be taken up again: parts → words and slicing → shards.
+"""Builds of a cluster folder from files, in stages that can be resumed: parts → words and slicing → shards.
 
-Workers read and encode parts side by side, each with token ids of its own. When all are there, their words are
-numbered in reading order, as one index would have met them, and the first documents make the slicing. Then each shard
-is written. What is finished is never done over: a part and a shard get their names when they are whole.
+Workers read and encode parts in parallel, each with its own token ids. Then the words of all parts are numbered in
+reading order, as one index would number them, and the first documents determine the slicing. Then each shard is
+written. A part or a shard gets its final name when it is complete, so a build that resumes skips it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ import numpy as np
 
 from denslice import encoders
 from denslice.cluster import ray_engine
-from denslice.cluster.cluster_folder import BUILDING, Layout
-from denslice.cluster.input_parts import READY, InputPart, columns, cut, read_part, read_ready, stamps
+from denslice.cluster.cluster_folder import BUILD_FOLDER, Layout
+from denslice.cluster.input_parts import VECTORS_SUFFIX, InputPart, columns, cut, read_part, read_ready, stamps
 from denslice.cluster.shard import Head, new_shard
 from denslice.cluster.spool import Spool, write_spool
 from denslice.errors import DensliceError, InputError
-from denslice.index.from_files import Counter, create_index, texts_only
+from denslice.index.from_files import Counter, texts_only
+from denslice.index.index import Index
 from denslice.index.writer import SAMPLE, DocBatch, encode_batches
+from denslice.options import IndexKeywords
 from denslice.records import Doc
 from denslice.store import lock
 from denslice.store.files import load_array, replace_file, save_array
@@ -35,13 +37,13 @@ from denslice.store.snapshot import Snapshot
 from denslice.store.vocabulary import Growth, Vocabulary
 from denslice.vectors import Encoded, Ints, stacked
 
-PLAN = "plan.json"
-Row = dict[str, Any]
+PLAN_FILE = "plan.json"
+RayRow = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Workers:
-    """What Ray sets aside for each worker. With a GPU, those that encode keep their model from part to part."""
+    """The resources that Ray reserves for each worker. With a GPU, encoding workers keep their model between parts."""
 
     cpus: float = 1.0
     gpus: float = 0.0
@@ -49,57 +51,57 @@ class Workers:
 
 @dataclass(frozen=True)
 class BuildPlan:
-    """A build: what is read, how it is encoded, and over how many shards it goes."""
+    """A build: its inputs, the options of the index and the number of shards."""
 
     folder: str
-    chosen: Mapping[str, Any]
+    chosen: IndexKeywords
     shards: int
     parts: tuple[InputPart, ...]
     stamps: Mapping[str, list[int]]
 
     @property
     def layout(self) -> Layout:
-        """Where the cluster's parts are."""
+        """The paths of the cluster."""
         return Layout(Path(self.folder), self.shards)
 
     @property
     def work(self) -> Path:
-        """Where the build keeps what it has done."""
-        return Path(self.folder) / BUILDING
+        """The folder with the state of the build."""
+        return Path(self.folder) / BUILD_FOLDER
 
     def spool(self, number: int) -> Path:
-        """Where an encoded part is."""
+        """Return the folder of an encoded part."""
         return self.work / "parts" / f"{number:06d}"
 
     def ids(self, number: int) -> Path:
-        """The collection's token id of each word of a part."""
+        """Return the file that maps the token ids of a part to those of the collection."""
         return self.work / "ids" / f"{number:06d}.npy"
 
 
 def build_cluster(
     inputs: Sequence[str],
     to: Path,
-    chosen: Mapping[str, Any],
+    chosen: IndexKeywords,
     shards: int,
     counter: Counter,
     workers: Workers = Workers(),  # noqa: B008
     part_bytes: int | None = None,
 ) -> int:
-    """Builds a cluster of the inputs, or goes on where a build of the same ones was interrupted; how many documents.
+    """Build a cluster of the inputs, or resume an interrupted build of the same inputs; return how many documents.
 
-    Ray must be connected. The folder, and the inputs, must have these names on every machine.
+    Ray must be connected. The folder and the inputs must have the same paths on every machine.
     """
     ray_engine.check_room(workers.cpus, workers.gpus)
     to = to.resolve()
-    work = to / BUILDING
+    work = to / BUILD_FOLDER
     _check_free(to)
     try:
         work.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{to}: cannot make a cluster here ({error.strerror})") from error
-    with lock.writing(work, wait=0.0):  # a build holds it to its end
+        raise InputError(f"{to}: cannot create a cluster here ({error.strerror})") from error
+    with lock.writing(work, wait=0.0):  # held until the build ends
         plan = _planned(inputs, to, chosen, shards, part_bytes)
-        head = Head.open(plan.layout.head)
+        head = Head(plan.layout.head)
         if not head.is_settled:
             counter.expect(None)
             _encode_parts(plan, workers, counter)
@@ -115,60 +117,59 @@ def build_cluster(
 
 def _check_free(to: Path) -> None:
     if to.exists() and not to.is_dir():
-        raise InputError(f"{to}: is a file; a cluster is a folder, choose another name")
-    if to.exists() and any(to.iterdir()) and not (to / BUILDING).is_dir():
-        raise InputError(f"{to}: is a folder with other things in it; choose another name")
+        raise InputError(f"{to}: is a file, and a cluster is a folder; choose another name")
+    if to.exists() and any(to.iterdir()) and not (to / BUILD_FOLDER).is_dir():
+        raise InputError(f"{to}: the folder has other files in it; choose another name")
 
 
-def _planned(
-    inputs: Sequence[str], to: Path, chosen: Mapping[str, Any], shards: int, part_bytes: int | None
-) -> BuildPlan:
-    """The plan; if none can be made, nothing is left of it."""
+def _planned(inputs: Sequence[str], to: Path, chosen: IndexKeywords, shards: int, part_bytes: int | None) -> BuildPlan:
+    """Return the plan. If it cannot be made, remove what was created for it."""
     try:
         return _plan(inputs, to, chosen, shards, part_bytes)
     except BaseException:
-        if not (to / BUILDING / PLAN).exists():
+        if not (to / BUILD_FOLDER / PLAN_FILE).exists():
             shutil.rmtree(to / "head", ignore_errors=True)
-            shutil.rmtree(to / BUILDING, ignore_errors=True)
+            shutil.rmtree(to / BUILD_FOLDER, ignore_errors=True)
             with suppress(OSError):
                 to.rmdir()
         raise
 
 
-def _plan(inputs: Sequence[str], to: Path, chosen: Mapping[str, Any], shards: int, part_bytes: int | None) -> BuildPlan:
-    """The plan that was begun here, if it is the same build, or a new one."""
+def _plan(inputs: Sequence[str], to: Path, chosen: IndexKeywords, shards: int, part_bytes: int | None) -> BuildPlan:
+    """Return the plan in the folder if it is of the same build, or write a new one."""
     if shards < 1:
         raise InputError(f"shards must be a whole number of at least 1, not {shards!r}")
     settings = _with_columns(inputs, chosen)
     parts = tuple(cut(inputs, shards, part_bytes))
-    path = to / BUILDING / PLAN
+    path = to / BUILD_FOLDER / PLAN_FILE
     if path.exists():
-        return _begun(_read_plan(path, to), BuildPlan(str(to), settings, shards, parts, stamps(parts)))
+        return _same_build(_read_plan(path, to), BuildPlan(str(to), settings, shards, parts, stamps(parts)))
     shutil.rmtree(to / "head", ignore_errors=True)
-    create_index(to / "head", settings)
+    Index.create(to / "head", **settings)
     plan = BuildPlan(str(to), settings, shards, parts, stamps(parts))
-    replace_file(path, json.dumps(_told(plan)).encode())
+    replace_file(path, json.dumps(_plan_json(plan)).encode())
     return plan
 
 
-def _with_columns(inputs: Sequence[str], chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """The chosen settings; ready vectors tell the encoder and the number of columns."""
-    ready = [name.endswith(READY) for name in inputs]
+def _with_columns(inputs: Sequence[str], chosen: IndexKeywords) -> IndexKeywords:
+    """Return the chosen settings, with encoder and vocabulary size if the inputs are ready vectors."""
+    ready = [name.endswith(VECTORS_SUFFIX) for name in inputs]
     if not any(ready):
-        return dict(chosen)
+        return chosen
     if not all(ready):
-        raise InputError(f"{inputs[ready.index(False)]}: is not {READY}; index ready vectors by themselves")
+        other = inputs[ready.index(False)]
+        raise InputError(f"{other}: is not {VECTORS_SUFFIX}; index texts and ready vectors into separate clusters")
     if chosen.get("encoder", "vectors") != "vectors":
-        raise InputError(f"{inputs[0]}: holds ready vectors, which --encoder {chosen['encoder']} cannot take")
+        raise InputError(f"{inputs[0]}: holds ready vectors; leave out --encoder {chosen['encoder']}")
     return {"encoder": "vectors", "vocab": columns(inputs), **chosen}
 
 
-def _docs(parts: Sequence[InputPart], chosen: Mapping[str, Any]) -> Iterator[Doc]:
+def _docs(parts: Sequence[InputPart], chosen: IndexKeywords) -> Iterator[Doc]:
     docs = chain.from_iterable(map(read_part, parts))
     return docs if "encoder" in chosen else texts_only(docs)
 
 
-def _told(plan: BuildPlan) -> dict[str, Any]:
+def _plan_json(plan: BuildPlan) -> dict[str, Any]:
     return {
         "chosen": dict(plan.chosen),
         "shards": plan.shards,
@@ -179,31 +180,31 @@ def _told(plan: BuildPlan) -> dict[str, Any]:
 
 def _read_plan(path: Path, to: Path) -> BuildPlan:
     try:
-        told = json.loads(path.read_bytes())
-        parts = tuple(InputPart.from_json(part) for part in told.pop("parts"))
-        return BuildPlan(str(to), parts=parts, **told)
+        saved = json.loads(path.read_bytes())
+        parts = tuple(InputPart.from_json(part) for part in saved.pop("parts"))
+        return BuildPlan(str(to), parts=parts, **saved)
     except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: cannot be read ({error}); remove {to} and build anew") from error
+        raise InputError(f"{path}: cannot be read ({error}); remove {to} and build again") from error
 
 
-def _begun(there: BuildPlan, asked: BuildPlan) -> BuildPlan:
-    """The plan that is there; InputError if it is for another build than is asked for."""
-    for name, was, now in (
-        ("settings were", there.chosen, asked.chosen),
-        ("number of shards was", there.shards, asked.shards),
-        ("inputs were", there.stamps, asked.stamps),
+def _same_build(saved: BuildPlan, wanted: BuildPlan) -> BuildPlan:
+    """Return the saved plan. Raise InputError if it is of another build than the wanted one."""
+    for name, before, now in (
+        ("other settings", saved.chosen, wanted.chosen),
+        ("another number of shards", saved.shards, wanted.shards),
+        ("other inputs", saved.stamps, wanted.stamps),
     ):
-        if was != now:
-            told = f"other {name} chosen when a build was begun here; finish that one, or remove the folder"
-            raise InputError(f"{there.folder}: {told}")
-    return there
+        if before != now:
+            problem = f"an interrupted build here has {name}; finish that one, or remove the folder"
+            raise InputError(f"{saved.folder}: {problem}")
+    return saved
 
 
 # --- encoding
 
 
 def _encode_parts(plan: BuildPlan, workers: Workers, counter: Counter) -> None:
-    """Reads and encodes every part that is not done yet."""
+    """Read and encode every part that is not complete."""
     left = [number for number in range(len(plan.parts)) if not plan.spool(number).exists()]
     counter.advance(sum(Spool(plan.spool(at)).docs for at in range(len(plan.parts)) if at not in set(left)))
     for docs in _on_workers(encode_part, plan, left, workers):
@@ -211,7 +212,7 @@ def _encode_parts(plan: BuildPlan, workers: Workers, counter: Counter) -> None:
 
 
 def encode_part(plan: BuildPlan, number: int) -> int:
-    """Reads and encodes one part into its spool; how many documents it has."""
+    """Read one part, write it encoded to its spool, and return how many documents it has."""
     to = plan.spool(number)
     if not to.exists():
         words = Growth(Vocabulary())
@@ -234,13 +235,12 @@ def _encoded(plan: BuildPlan, part: InputPart, words: Growth) -> Iterator[DocBat
 
 
 def _settle(plan: BuildPlan, head: Head) -> None:
-    """Numbers the words of all parts in reading order, and makes the slicing from the first documents."""
+    """Number the words of all parts in reading order, and determine the slicing from the first documents."""
     words = Growth(Vocabulary())
     spools = [Spool(plan.spool(number)) for number in range(len(plan.parts))]
     plan.ids(0).parent.mkdir(exist_ok=True)
-    grows = not head.info()["encoder_options"].get("vocab")
     for number, spool in enumerate(spools):
-        if grows:
+        if head.grows:
             theirs = spool.words()
             save_array(plan.ids(number), np.fromiter(map(words.place, theirs), np.int64, len(theirs)))
     dimensions = next((spool.dimensions for spool in spools if spool.docs), None)
@@ -265,7 +265,7 @@ def _ids(plan: BuildPlan, number: int) -> Ints | None:
 
 
 def _write_shards(plan: BuildPlan, workers: Workers) -> int:
-    """Writes every shard that is not done yet; how many documents all have."""
+    """Write every shard that is not complete, and return how many documents all shards have."""
     numbers = range(plan.shards)
     plan.layout.shard(0).parent.mkdir(exist_ok=True)
     left = [number for number in numbers if not plan.layout.shard(number).exists()]
@@ -277,7 +277,7 @@ def _write_shards(plan: BuildPlan, workers: Workers) -> int:
 
 
 def write_shard(plan: BuildPlan, number: int) -> int:
-    """Writes one shard from the spools; how many documents it has."""
+    """Write one shard from the spools, and return how many documents it has."""
     spools = (Spool(plan.spool(part)).of(number, _ids(plan, part)) for part in range(len(plan.parts)))
     return new_shard(plan.layout.head, plan.layout.shard(number), (batch for batch in spools if batch[0]))
 
@@ -286,14 +286,14 @@ def write_shard(plan: BuildPlan, number: int) -> int:
 
 
 class Worker:
-    """Does one thing with one plan, for as long as it lives: what it has loaded, it keeps."""
+    """Runs one function of a plan for many rows. It is an actor, so a model that it loaded stays loaded."""
 
     def __init__(self, work: Callable[[BuildPlan, int], int], folder: str) -> None:
         self.work = work
-        self.plan = _read_plan(Path(folder) / BUILDING / PLAN, Path(folder))
+        self.plan = _read_plan(Path(folder) / BUILD_FOLDER / PLAN_FILE, Path(folder))
 
-    def __call__(self, row: Row) -> Row:
-        """What came of one item; an expected failure is told, so that it is not taken for a broken worker."""
+    def __call__(self, row: RayRow) -> RayRow:
+        """Return the result of one row, or the message of an expected error, which Ray would wrap if it was raised."""
         try:
             return {"done": self.work(self.plan, row["number"]), "error": ""}
         except DensliceError as error:
@@ -302,14 +302,14 @@ class Worker:
             return {"done": 0, "error": f"{error.filename or self.plan.folder}: {error.strerror or error}"}
 
 
-def _once(row: Row, work: Callable[[BuildPlan, int], int], folder: str) -> Row:
+def _run_once(row: RayRow, work: Callable[[BuildPlan, int], int], folder: str) -> RayRow:
     return Worker(work, folder)(row)
 
 
 def _on_workers(
     work: Callable[[BuildPlan, int], int], plan: BuildPlan, numbers: list[int], workers: Workers
 ) -> Iterator[int]:
-    """What `work` gives for each number, as workers finish; a worker that is lost is replaced, and its work redone."""
+    """Yield the results of `work` for the numbers as workers finish. Ray repeats the work of a lost worker."""
     if not numbers:
         return
     ray = ray_engine.load()
@@ -321,7 +321,7 @@ def _on_workers(
         given = {"compute": pool, "fn_constructor_args": (work, plan.folder), "num_gpus": workers.gpus}
         rows = rows.map(Worker, **given)
     else:
-        rows = rows.map(partial(_once, work=work, folder=plan.folder), num_cpus=workers.cpus)
+        rows = rows.map(partial(_run_once, work=work, folder=plan.folder), num_cpus=workers.cpus)
     for row in rows.iter_rows():
         if row["error"]:
             raise InputError(row["error"])

@@ -1,47 +1,50 @@
-"""ClusterView: all shards at one moment, searched as one index. The head encodes, the replicas find."""
+"""ClusterReader: one commit of every shard, searched as one index. Queries are encoded here, replicas search."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from denslice.cluster.cluster_folder import Layout
-from denslice.cluster.merge_rankings import Merged, merge
-from denslice.cluster.replica import Explain, Fetch, Find, Question, packed, unpacked
+from denslice.cluster.merge_rankings import merge
+from denslice.cluster.replica import Explain, Fetch, Find, ReplicaRequest, packed, unpacked
 from denslice.cluster.replicas import Replicas
 from denslice.errors import MissingShardsError
-from denslice.index.reader import BATCH, Reader, Where
-from denslice.records import Doc, Explanation, Ranking
-from denslice.search.two_stage import Found, QueryVectors, Settings
+from denslice.index.index_info import IndexInfo
+from denslice.index.reader import BATCH, Reader
+from denslice.options import SearchOptions
+from denslice.records import Doc, Explanation
+from denslice.search.query import Found, QueryVectors
 from denslice.stage_timers import stage
 from denslice.store.segment import Segment
 from denslice.store.snapshot import Snapshot
 from denslice.vectors import Ints
 
 
-class Counts:
-    """The collection's statistics, added up over its shards. They are the same whoever is there to answer."""
+class ClusterStatistics:
+    """Document frequencies of the whole collection. They do not depend on which shards answer."""
 
-    def __init__(self, shards: tuple[Snapshot, ...], vocab: int, before: Counts | None = None) -> None:
+    def __init__(self, shards: tuple[Snapshot, ...], vocab: int, before: ClusterStatistics | None = None) -> None:
         self.shards = shards
         self.vocab = vocab
         self._before = before if before and "_frequencies" in vars(before) else None
 
     @property
     def docs(self) -> int:
-        """How many documents can be found."""
+        """The number of documents."""
         return sum(shard.docs for shard in self.shards)
 
     def document_frequencies(self, keys: Ints) -> Ints:
-        """How many documents have each token."""
+        """Return how many documents have each token."""
         return self._frequencies[keys]
 
     @cached_property
     def _frequencies(self) -> Ints:
-        """Of every token (vocab,): summed once, then brought up to date with the shards that changed."""
+        """The document frequency of every token (vocab,), updated from the previous reader by changed shards."""
         total = np.zeros(self.vocab, dtype=np.int64)
         before, self._before = self._before, None
         old: tuple[Snapshot, ...] = before.shards if before else ()
@@ -55,7 +58,7 @@ class Counts:
 
 
 class ClusterReader(Reader):
-    """The head's commit and the shards', as they were when this view was made; replicas may be a commit ahead."""
+    """The commits of the head and of the shards when this reader was made. Replicas may show later ones."""
 
     def __init__(self, layout: Layout, replicas: Replicas, complete: bool, before: ClusterReader | None = None) -> None:
         super().__init__(Snapshot(layout.head, before.snapshot if before else None))
@@ -64,69 +67,66 @@ class ClusterReader(Reader):
         self.complete = complete
         known = {shard.folder: shard for shard in (before.shards if before else ())}
         self.shards: tuple[Snapshot, ...] = tuple(_opened(layout, number, known) for number in range(layout.shards))
-        self.counts: Counts = Counts(self.shards, self.vocab, before.counts if before else None)
+        self.counts: ClusterStatistics = ClusterStatistics(self.shards, self.vocab, before.counts if before else None)
         self.statistics = self.counts
 
     @property
     def generation(self) -> int:
-        """Grows with every commit of a shard, or of the head."""
+        """The sum of the generations of the head and all shards, which grows with every commit."""
         return sum(one.manifest.generation for one in (self.snapshot, *self.shards))
 
     @property
     def commit(self) -> str:
-        """The names of all shards' commits and the head's, as one."""
+        """The joined names of the commits of the head and all shards."""
         return "-".join(one.manifest.commit for one in (self.snapshot, *self.shards))
 
-    def find(self, queries: Sequence[QueryVectors], settings: Settings, where: Where = None) -> list[Found]:
-        """What all shards find for each query. Each shard gets all of them in one call."""
+    def find(self, queries: Sequence[QueryVectors], options: SearchOptions) -> list[Found]:
+        """Search all shards, with one call to each, and merge their rankings for each query."""
         with stage("search"):
-            answers = self._ask(dict.fromkeys(range(self.layout.shards), packed(Find(queries, settings, where))))
+            answers = self._ask(dict.fromkeys(range(self.layout.shards), packed(Find(queries, options))))
         missing = self._missing(answers)
         if missing and (self.complete or not answers):
             raise MissingShardsError(missing)
         found = ({shard: answer[at] for shard, answer in answers.items()} for at in range(len(queries)))
-        return [merge(one, settings.k, missing) for one in found]
+        return [merge(one, options.k, missing) for one in found]
 
     def explain_vectors(self, query: QueryVectors, whole: QueryVectors, id: str) -> Explanation:
-        """Why a document scores what it does, as its shard tells."""
+        """Explain the score of a document in its shard."""
         found: Explanation = self._ask_owner(id, Explain(query, whole, id))
         return found
 
     def docs(self) -> Iterator[Doc]:
-        """Every document that can be found, shard after shard."""
-        for segment in self._every_segment():
+        """Yield every document, shard after shard."""
+        for segment in self.every_segment():
             yield from segment.live_docs(BATCH)
 
     def get(self, id: str) -> Doc | None:
-        """The document with this id."""
+        """Return the document with this id, or None."""
         found: list[Doc | None] = self._ask_owner(id, Fetch([id]))
         return found[0]
 
-    def _every_segment(self) -> list[Segment]:
+    def every_segment(self) -> list[Segment]:
+        """Return the segments of all shards."""
         return [segment for shard in self.shards for segment in shard.segments]
 
-    def info(self) -> dict[str, Any]:
-        """What the cluster is: as of an index, with counts and sizes of all shards."""
+    def info(self) -> IndexInfo:
+        """Describe the cluster like an index, with counts and sizes over all shards."""
         entries = [segment for shard in self.shards for segment in shard.manifest.segments]
-        return super().info() | {
-            "path": str(self.layout.folder),
-            "shards": self.layout.shards,
-            "replicas": self.replicas.serving.replicas,
-            "documents": self.counts.docs,
-            "deleted": sum(segment.deleted for segment in entries),
-            "segments": len(entries),
-            "generation": self.generation,
-            "weights": sum(segment.weights for segment in entries),
-            "bytes": sum(shard.bytes() for shard in self.shards) + self.snapshot.bytes(),
-        }
+        return replace(
+            super().info(),
+            path=str(self.layout.folder),
+            shards=self.layout.shards,
+            replicas=self.replicas.options.replicas,
+            documents=self.counts.docs,
+            deleted=sum(segment.deleted for segment in entries),
+            segments=len(entries),
+            generation=self.generation,
+            weights=sum(segment.weights for segment in entries),
+            bytes=sum(shard.bytes() for shard in self.shards) + self.snapshot.bytes(),
+        )
 
-    def _ranking(self, query_id: str, found: Found) -> Ranking:
-        ranking = super()._ranking(query_id, found)
-        missing = found.missing if isinstance(found, Merged) else ()
-        return Ranking(ranking.query_id, ranking.ids, ranking.scores, ranking.parts, ranking.documents, missing)
-
-    def _documents(self, found: Found) -> list[Doc]:
-        """The documents found, in their order; one that was deleted meanwhile has only its id."""
+    def documents(self, found: Found) -> list[Doc]:
+        """Fetch the documents of a ranking in its order. One that was deleted meanwhile has only its id."""
         owned = self.layout.by_owner(found.ids)
         with stage("documents"):
             answers = self._ask({shard: packed(Fetch(ids)) for shard, ids in owned.items()})
@@ -136,8 +136,8 @@ class ClusterReader(Reader):
         docs = {id: doc or Doc(id) for some in pairs for id, doc in some}
         return [docs[id] for id in found.ids]
 
-    def _ask_owner(self, id: str, question: Question) -> Any:
-        """The answer of the shard that an id belongs to."""
+    def _ask_owner(self, id: str, question: ReplicaRequest) -> Any:
+        """Return the response of the shard that owns an id."""
         shard = self.layout.owner(id)
         answers = self._ask({shard: packed(question)})
         if shard not in answers:
@@ -145,7 +145,7 @@ class ClusterReader(Reader):
         return answers[shard]
 
     def _ask(self, questions: dict[int, bytes]) -> dict[int, Any]:
-        """Asks shards for answers that are at least of this view's commits."""
+        """Send requests to shards, and return responses at the commits of this reader or later ones."""
         commits = {shard: self.shards[shard].manifest.commit for shard in questions}
         answers = self.replicas.ask({shard: (commits[shard], asked) for shard, asked in questions.items()})
         return {shard: unpacked(answer) for shard, answer in answers.items()}
@@ -158,7 +158,7 @@ class ClusterReader(Reader):
 
 
 def _opened(layout: Layout, number: int, known: dict[Any, Snapshot]) -> Snapshot:
-    """A shard at its last commit: the snapshot that is known, if that is it."""
+    """Return a shard at its last commit, reusing the known snapshot if it is of that commit."""
     before = known.get(layout.shard(number))
     shard = Snapshot(layout.shard(number), before)
     return before if before and before.manifest.commit == shard.manifest.commit else shard

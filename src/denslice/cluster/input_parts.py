@@ -1,4 +1,4 @@
-"""Inputs cut into parts that workers can read side by side, in the order a single reader would."""
+"""Parts of the inputs that workers read in parallel. Read one after the other, they yield the same documents."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from denslice.corpus.datasets import is_dataset
 from denslice.corpus.documents import (
-    JSON_ENDINGS,
+    LINE_FORMATS,
     distinct_docs,
     file_docs,
     folder_files,
@@ -29,16 +29,15 @@ from denslice.records import Doc
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-READY = ".npz"
-SMALLEST, LARGEST = 1 << 20, 64 << 20  # bytes of a part
-MOST_FILES = 1_000  # of a part
-PER_SHARD = 16  # parts there should be for each shard, where the input is large enough
-LINES = (*JSON_ENDINGS, ".tsv")
+VECTORS_SUFFIX = ".npz"
+MIN_PART_BYTES, MAX_PART_BYTES = 1 << 20, 64 << 20
+MAX_PART_FILES = 1_000
+PARTS_PER_SHARD = 16  # if the parts are then large enough
 
 
 @dataclass(frozen=True)
 class InputPart:
-    """Some files found in a folder, or one file, of that perhaps only some bytes, or some rows of ready vectors."""
+    """Some files of a folder, or one file or a part of it: a range of bytes, or of rows of ready vectors."""
 
     files: tuple[str, ...]
     root: str | None = None
@@ -47,29 +46,29 @@ class InputPart:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it holds ready vectors."""
-        return self.files[0].endswith(READY)
+        """Whether the part holds ready vectors."""
+        return self.files[0].endswith(VECTORS_SUFFIX)
 
     def to_json(self) -> dict[str, Any]:
-        """The part as a JSON object."""
+        """Return the part as a JSON object."""
         return asdict(self)
 
     @classmethod
-    def from_json(cls, told: dict[str, Any]) -> InputPart:
-        """The part that `to_json` told."""
-        return cls(**{**told, "files": tuple(told["files"])})
+    def from_json(cls, part: dict[str, Any]) -> InputPart:
+        """Return the part of a JSON object that `to_json` returned."""
+        return cls(**{**part, "files": tuple(part["files"])})
 
 
 def cut(inputs: Sequence[str], shards: int, size: int | None = None) -> list[InputPart]:
-    """The inputs as parts of about `size` bytes, in order; by default of a size that suits the number of shards."""
+    """Cut the inputs into parts of about `size` bytes, in order. The default size depends on the number of shards."""
     found = [one for name in inputs for one in _found(name)]
     sizes = [sum(_bytes(file) for file in files) for files, _ in found]
-    size = size or min(max(sum(sizes) // (PER_SHARD * shards), SMALLEST), LARGEST)
+    size = size or min(max(sum(sizes) // (PARTS_PER_SHARD * shards), MIN_PART_BYTES), MAX_PART_BYTES)
     return [part for files, root in found for part in _parts(files, root, size)]
 
 
 def read_part(part: InputPart) -> Iterator[Doc]:
-    """The documents of a part, which is not of ready vectors."""
+    """Read the documents of a part of texts."""
     if is_dataset(part.files[0]):
         return read_docs(part.files)
     root = Path(part.root) if part.root else None
@@ -78,35 +77,36 @@ def read_part(part: InputPart) -> Iterator[Doc]:
 
 
 def read_ready(part: InputPart) -> tuple[list[str], sp.csr_array]:
-    """The ids and vectors of a part of ready vectors."""
+    """Read the ids and vectors of a part of ready vectors."""
     ids, weights = _vectors(part.files[0])
     return ids[part.start : part.end], weights[part.start : part.end]
 
 
 def columns(inputs: Sequence[str]) -> int:
-    """How many columns the ready vectors of all these files have."""
+    """Return the number of columns of ready vectors. Raise InputError if the files differ."""
     widths = {name: _shape(name)[1] for name in inputs}
     for name, width in widths.items():
         if width != widths[inputs[0]]:
-            raise InputError(f"{name}: vectors have {width:,} columns, those of {inputs[0]} {widths[inputs[0]]:,}")
+            expected = f"expected {widths[inputs[0]]:,} as in {inputs[0]}"
+            raise InputError(f"{name}: vectors have {width:,} columns, {expected}")
     return widths[inputs[0]]
 
 
 def stamps(parts: Sequence[InputPart]) -> dict[str, list[int]]:
-    """Size and time of change of each file, by which a build knows that its inputs are still the same."""
+    """Return the size and modification time of each file, which tell whether the inputs have changed."""
     files = dict.fromkeys(file for part in parts for file in part.files if not is_dataset(file))
     return {file: [Path(file).stat().st_size, Path(file).stat().st_mtime_ns] for file in files}
 
 
 def _found(name: str) -> list[tuple[list[str], str | None]]:
-    """What is read of a named input: files that go together, and the folder they were found in."""
+    """Return groups of files of a named input, each with the folder that it was found in."""
     if is_dataset(name):
         return [([name], None)]
     path = Path(name).absolute()
     if not is_folder(path):
         return [([str(path)], None)]
     files = [str(file) for file in folder_files(path)]
-    tables = [file for file in files if ending(Path(file)) in LINES]
+    tables = [file for file in files if ending(Path(file)) in LINE_FORMATS]
     return [([file], str(path)) for file in tables] if tables else [(files, str(path))]
 
 
@@ -114,32 +114,32 @@ def _parts(files: list[str], root: str | None, size: int) -> Iterator[InputPart]
     path = Path(files[0])
     if is_dataset(files[0]):
         yield InputPart(tuple(files))
-    elif path.suffix == READY:
+    elif path.suffix == VECTORS_SUFFIX:
         rows = _shape(str(path))[0]
         step = max(1, rows * size // max(1, _bytes(str(path))))
         yield from (InputPart((str(path),), None, start, min(start + step, rows)) for start in range(0, rows, step))
     elif len(files) > 1:
         yield from (InputPart(tuple(some), root) for some in _grouped(files, size))
-    elif is_gzip(path) or ending(path) not in LINES or _bytes(files[0]) <= size:
+    elif is_gzip(path) or ending(path) not in LINE_FORMATS or _bytes(files[0]) <= size:
         yield InputPart((str(path),), root)
     else:
         yield from (InputPart((str(path),), root, start, end) for start, end in pairwise(_line_starts(path, size)))
 
 
 def _grouped(files: list[str], size: int) -> Iterator[list[str]]:
-    some, held = list[str](), 0
+    some, total = list[str](), 0
     for file in files:
         some.append(file)
-        held += _bytes(file)
-        if held >= size or len(some) >= MOST_FILES:
+        total += _bytes(file)
+        if total >= size or len(some) >= MAX_PART_FILES:
             yield some
-            some, held = [], 0
+            some, total = [], 0
     if some:
         yield some
 
 
 def _line_starts(path: Path, size: int) -> list[int]:
-    """Places where lines begin, about `size` bytes apart, from the file's first byte to its end."""
+    """Return offsets at which lines begin, about `size` bytes apart, from 0 to the size of the file."""
     total = path.stat().st_size
     starts = [0]
     with reading(path), path.open("rb") as file:
@@ -151,17 +151,17 @@ def _line_starts(path: Path, size: int) -> list[int]:
 
 
 def _renumbered(docs: Iterator[Doc], part: InputPart) -> Iterator[Doc]:
-    """The documents; an error about a line names its number in the file and not in the part."""
+    """Yield the documents. The line number in an error becomes that of the file, not of the part."""
     try:
         yield from docs
     except InputError as error:
         file = part.files[0]
         with Path(file).open("rb") as whole:
             before = sum(whole.read(min(1 << 20, part.start - at)).count(b"\n") for at in range(0, part.start, 1 << 20))
-        told = re.sub(
+        message = re.sub(
             rf"^{re.escape(file)}:(\d+): ", lambda found: f"{file}:{before + int(found[1])}: ", str(error), count=1
         )
-        raise InputError(told) from None
+        raise InputError(message) from None
 
 
 def _bytes(name: str) -> int:
@@ -170,7 +170,7 @@ def _bytes(name: str) -> int:
 
 
 def _shape(name: str) -> tuple[int, int]:
-    """The shape of the matrix in an .npz file, without reading the matrix."""
+    """Return the shape of the matrix in an .npz file without reading the matrix."""
     try:
         with reading(Path(name)), np.load(name, allow_pickle=False) as arrays:
             rows, width = arrays["shape"].tolist()

@@ -1,32 +1,24 @@
-"""Rankings of shards to the ranking of the whole: best first, equal scores by id."""
+"""Merges the rankings of shards into the ranking of the whole collection: best first, equal scores by id."""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 
-from denslice.search.two_stage import NO_SCORES, Found
+from denslice.search.query import NO_SCORES, Found
 
-Row = tuple[float, str, int, int, float, float]  # score below zero, id, shard, row, lexical, dense
-
-
-@dataclass(frozen=True)
-class Merged(Found):
-    """What all shards found; `segments` are the shards. `missing` names those that gave no answer."""
-
-    missing: tuple[str, ...] = ()
+RankedRow = tuple[float, str, int, int, float, float]  # negated score, id, shard, row, lexical, dense
 
 
-def merge(found: Mapping[int, Found], k: int, missing: tuple[str, ...] = ()) -> Merged:
-    """The k best of what the shards found, each of which has its own k best, in the order of one index."""
+def merge(found: Mapping[int, Found], k: int, missing: tuple[str, ...] = ()) -> Found:
+    """Return the k best of the shards' k best, in the order of one index; `segments` then holds shard numbers."""
     best = list(islice(heapq.merge(*(_rows(shard, one) for shard, one in found.items())), k))
     scores, ids, shards, rows, lexical, dense = zip(*best, strict=True) if best else ((),) * 6
     has_dense = any(len(one.dense) for one in found.values())
-    return Merged(
+    return Found(
         np.array(shards, dtype=np.int64),
         np.array(rows, dtype=np.int64),
         list(ids),
@@ -37,7 +29,7 @@ def merge(found: Mapping[int, Found], k: int, missing: tuple[str, ...] = ()) -> 
     )
 
 
-def _rows(shard: int, found: Found) -> Iterator[Row]:
+def _rows(shard: int, found: Found) -> Iterator[RankedRow]:
     dense = found.dense.tolist() if len(found.dense) else [0.0] * len(found.ids)
     scores, rows, lexical = (-found.scores).tolist(), found.rows.tolist(), found.lexical.tolist()
     for score, id, row, *parts in zip(scores, found.ids, rows, lexical, dense, strict=True):

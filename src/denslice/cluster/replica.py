@@ -1,6 +1,6 @@
-"""A replica: one shard, open for reading in a process of its own, which Ray starts again wherever it can.
+"""A replica: a Ray actor that has one shard open for reading. Ray restarts it if its process or machine is lost.
 
-Questions and answers travel as bytes: pickled here, they cost a fraction of what Ray would take for the objects.
+Requests and responses are pickled here, which costs a fraction of the time that Ray takes to serialise the objects.
 """
 
 from __future__ import annotations
@@ -13,69 +13,71 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from denslice.cluster.shard import Shard
-from denslice.index.reader import Where
+import numpy as np
+
+from denslice.index.index import Index
+from denslice.index.reader import Reader
+from denslice.options import ON_CPU, OpenOptions, SearchOptions
 from denslice.records import Doc, Explanation
-from denslice.search.two_stage import Found, QueryVectors, Settings
+from denslice.search.query import Found, QueryVectors
 
 
 class Find(NamedTuple):
-    """The shard's best for each query."""
+    """A request for the shard's k best documents for each query."""
 
     queries: Sequence[QueryVectors]
-    settings: Settings
-    where: Where = None
+    options: SearchOptions
 
-    def answer(self, shard: Shard) -> list[Found]:
-        """What the shard finds."""
-        return shard.find(self.queries, self.settings, self.where)
+    def answer(self, reader: Reader) -> list[Found]:
+        """Search the shard. The weights of the queries use the idf of the whole collection."""
+        return reader.find(self.queries, self.options)
 
 
 class Fetch(NamedTuple):
-    """The documents with these ids, None for those that are not there any more."""
+    """A request for documents by id; the response has None for an id that was deleted."""
 
     ids: Sequence[str]
 
-    def answer(self, shard: Shard) -> list[Doc | None]:
-        """What the shard has."""
-        return [shard.get(id) for id in self.ids]
+    def answer(self, reader: Reader) -> list[Doc | None]:
+        """Fetch the documents from the shard."""
+        return [reader.get(id) for id in self.ids]
 
 
 class Explain(NamedTuple):
-    """Why a document scores what it does; `whole` is the query before any slicing."""
+    """A request for the explanation of a score; `whole` is the query before slicing."""
 
     query: QueryVectors
     whole: QueryVectors
     id: str
 
-    def answer(self, shard: Shard) -> Explanation:
-        """What the shard tells."""
-        return shard.why(self.query, self.whole, self.id)
+    def answer(self, reader: Reader) -> Explanation:
+        """Explain the score in the shard."""
+        return reader.explain_vectors(self.query, self.whole, self.id)
 
 
-Question = Find | Fetch | Explain
+ReplicaRequest = Find | Fetch | Explain
 
 
-def packed(question: Question) -> bytes:
-    """The question as it is sent."""
-    return pickle.dumps(question)
+def packed(request: ReplicaRequest) -> bytes:
+    """Serialise a request."""
+    return pickle.dumps(request)
 
 
-def unpacked(answer: bytes) -> Any:
-    """The answer as it was given."""
-    return pickle.loads(answer)
+def unpacked(response: bytes) -> Any:
+    """Deserialise a response."""
+    return pickle.loads(response)
 
 
 @contextmanager
-def first_alone() -> Iterator[None]:
-    """A block that the first of some processes is in alone, and the others after it, together.
+def compile_lock() -> Iterator[None]:
+    """Run the block in one process first, and then in all others at the same time.
 
-    So one of a machine's replicas compiles what search needs, if nobody has yet, and the others load that. The lock is
-    on this file, which those have in common that share what was compiled.
+    One replica of a machine compiles the search code, and the others load it from the cache. The lock is on this file,
+    because processes that share this file share the cache.
     """
-    with ExitStack() as held:
+    with ExitStack() as stack:
         with suppress(OSError):  # some file systems have no locks
-            file = held.enter_context(Path(__file__).open("rb"))
+            file = stack.enter_context(Path(__file__).open("rb"))
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -84,28 +86,33 @@ def first_alone() -> Iterator[None]:
 
 
 class Replica:
-    """Answers for one shard. Each question names the commit it must at least see, and the replica moves on to it."""
+    """Answers requests to one shard. A request names a commit; the replica refreshes unless it shows that commit."""
 
-    def __init__(self, folder: str, device: str = "cpu") -> None:
+    def __init__(self, folder: str, on: OpenOptions = ON_CPU) -> None:
         self.folder = folder
-        self.device = device
+        self.on = on
         self._opening = threading.Lock()
-        self._open: Shard | None = None
+        self._index: Index | None = None
 
     def ready(self) -> bool:
-        """Opens the shard and makes it ready to search; True."""
-        shard = self._shard("")
-        with first_alone():
-            shard.warm_up()
+        """Open the shard, search once so that the search code is compiled or loaded, and return True."""
+        reader = self._reader("")
+        dimensions = reader.snapshot.manifest.dimensions
+        dense = np.zeros(dimensions, dtype=np.float32) if dimensions else None
+        query = QueryVectors(np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.float32), dense)
+        with compile_lock():
+            reader.find([query], SearchOptions(k=1))
         return True
 
-    def answer(self, commit: str, question: bytes) -> bytes:
-        """The shard's answer, packed, at this commit or a later one."""
-        asked: Question = pickle.loads(question)
-        return pickle.dumps(asked.answer(self._shard(commit)))
+    def answer(self, commit: str, packed_request: bytes) -> bytes:
+        """Return the packed response to a request, at this commit or a later one."""
+        request: ReplicaRequest = pickle.loads(packed_request)
+        return pickle.dumps(request.answer(self._reader(commit)))
 
-    def _shard(self, commit: str) -> Shard:
+    def _reader(self, commit: str) -> Reader:
+        """Return a reader of the shard, refreshed unless it shows the commit."""
         with self._opening:
-            self._open = self._open or Shard.open(self.folder, self.device)
-            self._open.follow(commit)
-            return self._open
+            self._index = self._index or Index.open(self.folder, **vars(self.on))
+            if commit not in ("", self._index.commit):
+                self._index.refresh()
+            return self._index.reader

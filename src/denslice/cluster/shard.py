@@ -1,24 +1,19 @@
-"""Head and shards: ordinary indexes that have one slicing and one vocabulary, the head's.
+"""Writes to the head and the shards, which are ordinary indexes with the slicing and the vocabulary of the head.
 
-The functions below the classes run on workers. Each may be repeated after a failure: what it did is then done over.
+The functions below the class run on workers. Ray may run each of them again after a failure.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-import numpy as np
-
 from denslice.errors import IndexFormatError
 from denslice.index.index import Index
-from denslice.index.reader import Where
 from denslice.index.writer import DocBatch, Writer
-from denslice.records import Explanation
-from denslice.search.two_stage import Found, QueryVectors, Settings
 from denslice.store import lock
 from denslice.store.backup import back_up
 from denslice.store.files import sync_folder
@@ -27,82 +22,53 @@ from denslice.store.snapshot import Snapshot
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-WAIT = 600.0  # seconds for another change of the same shard to end, such as one whose caller is gone
+SHARD_LOCK_WAIT = 600.0  # seconds for another write to the shard, such as one whose caller was killed
 
 
-class Head(Index):
-    """The index without documents that knows every word of the collection, and how tokens are sliced."""
+class Head:
+    """The index without documents that holds the vocabulary and the slicing of the collection."""
+
+    def __init__(self, folder: Path) -> None:
+        self._index = Index.open(folder)
 
     @property
     def is_settled(self) -> bool:
-        """Whether the slicing is made."""
-        return self._view.snapshot.slicing is not None
+        """Whether the slicing is determined."""
+        return self._index.reader.snapshot.slicing is not None
+
+    @property
+    def grows(self) -> bool:
+        """Whether documents bring new words. The vocabulary of ready vectors is fixed."""
+        return not self._index.reader.snapshot.manifest.encoder_options.get("vocab")
 
     def settle(self, words: Sequence[str], sample: sp.csr_array, dimensions: int | None) -> None:
-        """Takes the collection's first words, and makes the slicing from a sample of its documents."""
+        """Add the first words of the collection, and determine the slicing from a sample of its documents."""
 
-        def work(build: Writer) -> int:
-            build.take_words(words)
-            build.settle(sample, dimensions)
+        def work(writer: Writer) -> int:
+            writer.take_words(words)
+            writer.settle(sample, dimensions)
             return 0
 
-        self._commit(work, lock.WAIT, alone=True)
+        self._index.write(work, lock.WAIT_SECONDS, alone=True)
 
     def take_words(self, words: Sequence[str]) -> None:
-        """Takes new words, which get the next ids."""
-        self._commit(lambda build: build.take_words(words), lock.WAIT, alone=True)
-
-
-class Shard(Index):
-    """The index of one shard."""
-
-    _merges_in_thread = False  # a worker's process goes on to other things
-
-    def take(self, head: Snapshot, batches: Iterable[DocBatch]) -> int:
-        """Adds documents encoded over the head's vocabulary, whose words the shard takes first; how many."""
-
-        def work(build: Writer) -> int:
-            words = head.words
-            missing = (words.word(id) for id in range(len(build.words), len(words)))
-            if build.take_words(missing) != len(words):
-                raise IndexFormatError(f"{self.path}: has other words than {head.folder}; the cluster is damaged")
-            return build.add_encoded(batches)
-
-        return self._change(work, WAIT, alone=True)
-
-    def follow(self, commit: str) -> None:
-        """Move on to the last commit unless this is the one."""
-        if commit not in ("", self._view.commit):
-            self.refresh()
-
-    def warm_up(self) -> None:
-        """Loads or compiles what searches need, so that the first one is as fast as the next."""
-        dimensions = self._view.snapshot.manifest.dimensions
-        dense = np.zeros(dimensions, dtype=np.float32) if dimensions else None
-        self.find([QueryVectors(np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.float32), dense)], Settings(k=1))
-
-    def find(self, queries: Sequence[QueryVectors], settings: Settings, where: Where = None) -> list[Found]:
-        """This shard's best for each query, whose weights are the collection's."""
-        return self._view.find(queries, settings, where)
-
-    def why(self, query: QueryVectors, whole: QueryVectors, id: str) -> Explanation:
-        """Why a document of this shard scores what it does; `whole` is the query before any slicing."""
-        return self._view.explain_vectors(query, whole, id)
+        """Add new words, which get the next ids."""
+        self._index.write(lambda writer: writer.take_words(words), lock.WAIT_SECONDS, alone=True)
 
 
 def new_shard(head: Path, to: Path, batches: Iterable[DocBatch]) -> int:
-    """Makes a shard and puts it in place in one step; how many documents it has. If it is there, it stays."""
+    """Write a shard to a hidden folder and rename it, unless it exists; return how many documents it has."""
     if to.exists():
-        return len(Shard.open(to))
+        return Snapshot(to).docs
     hidden = to.with_name(f".{to.name}.{uuid4().hex}")
     try:
         back_up(head, hidden)
-        count = Shard.open(hidden).take(Snapshot(hidden), batches)
+        count = _take(Snapshot(hidden), hidden, batches)
         hidden.rename(to)
     except OSError:
         if not to.exists():
             raise
-        count = len(Shard.open(to))
+        count = Snapshot(to).docs
     finally:
         shutil.rmtree(hidden, ignore_errors=True)
     sync_folder(to.parent)
@@ -110,26 +76,43 @@ def new_shard(head: Path, to: Path, batches: Iterable[DocBatch]) -> int:
 
 
 def add(head: Path, shard: Path, batch: DocBatch) -> int:
-    """Adds encoded documents to a shard; how many."""
-    return Shard.open(shard).take(Snapshot(head), [batch])
+    """Add encoded documents to a shard and return how many."""
+    return _take(Snapshot(head), shard, [batch])
 
 
 def update(shard: Path, id: str, meta: Mapping[str, Any]) -> int:
-    """Give a document of a shard other metadata, and return 1 if it is there."""
-    return int(Shard.open(shard).update(id, meta, wait=WAIT))
+    """Replace the metadata of a document of a shard, and return 1 if it exists, otherwise 0."""
+    return _write(shard, lambda writer: writer.update({id: meta}))
 
 
 def delete(shard: Path, ids: Sequence[str]) -> int:
-    """Deletes documents of a shard; how many there were."""
-    return Shard.open(shard).delete(ids, wait=WAIT)
+    """Delete documents of a shard and return how many there were."""
+    return _write(shard, lambda writer: writer.delete(ids))
 
 
 def merge(shard: Path) -> int:
-    """Merges a shard's segments; how many were rewritten."""
-    return Shard.open(shard).merge(wait=WAIT)
+    """Merge segments of a shard and return how many were rewritten."""
+    return Index.open(shard).merge(wait=SHARD_LOCK_WAIT)
 
 
 def verify(shard: Path) -> int:
-    """Reads every file of a shard; 0."""
-    Shard.open(shard).verify()
+    """Read every file of a shard and return 0. Raise IndexFormatError for the first that is damaged."""
+    Snapshot(shard).verify()
     return 0
+
+
+def _take(head: Snapshot, shard: Path, batches: Iterable[DocBatch]) -> int:
+    """Add the new words of the head and then documents encoded over them; return how many were added."""
+
+    def work(writer: Writer) -> int:
+        missing = (head.words.word(id) for id in range(len(writer.words), len(head.words)))
+        if writer.take_words(missing) != len(head.words):
+            raise IndexFormatError(f"{shard}: the words differ from {head.folder}; the cluster is damaged")
+        return writer.add_encoded(batches)
+
+    return _write(shard, work)
+
+
+def _write(shard: Path, work: Callable[[Writer], int]) -> int:
+    """Commit a change of a shard. Its merges run here, because the process of a worker goes on with other tasks."""
+    return Index.open(shard).write(work, SHARD_LOCK_WAIT, alone=True, merge_in_thread=False)

@@ -1,7 +1,7 @@
-"""A part's encoded documents on disk, between encoding and the shards: plain arrays, grouped by owner.
+"""Spools: the encoded documents of a part on disk, as arrays grouped by shard, until the shards are written.
 
-Token ids are the part's own, in the order its words first came; `words` tells them. Where the vocabulary does not
-grow, ids are columns and there are no words.
+Token ids count the words of the part in the order of their first occurrence. If the vocabulary is fixed, ids are
+columns and the spool has no words.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ import scipy.sparse as sp
 from denslice.cluster.cluster_folder import owner
 from denslice.index.writer import DocBatch
 from denslice.records import Doc
-from denslice.store.files import Array, load_array, save_arrays, sync_folder
+from denslice.store.files import load_array, save_arrays, sync_folder
 from denslice.store.vocabulary import Piece, merged_words, word_arrays
-from denslice.vectors import Encoded, Ints, stacked
+from denslice.vectors import Array, Encoded, Ints
 
 
 def write_spool(folder: Path, batches: Sequence[DocBatch], words: Sequence[str], shards: int) -> None:
-    """Writes a part under its name in one step; if it is there already, it stays as it is."""
+    """Write a part to a hidden folder and rename it. If the folder exists already, it stays as it is."""
     hidden = folder.with_name(f".{folder.name}.{uuid4().hex}")
     hidden.mkdir(parents=True)
     try:
@@ -43,33 +43,33 @@ def write_spool(folder: Path, batches: Sequence[DocBatch], words: Sequence[str],
 
 
 class Spool:
-    """A part that was written."""
+    """An encoded part."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     @property
     def docs(self) -> int:
-        """How many documents it has."""
+        """The number of documents."""
         return len(self._load("order"))
 
     @property
     def dimensions(self) -> int | None:
-        """The width of its dense vectors; None where there are none, or no documents."""
+        """The number of dimensions of the dense vectors, or None if there are none."""
         return int(self._dense.shape[1]) if self._dense is not None else None
 
     def words(self) -> list[str]:
-        """Its words, in the order of their ids."""
+        """Return the words in the order of their ids."""
         words, starts, order = (self._load(name) for name in ("words", "starts", "sorted"))
         return merged_words([Piece(0, words, starts, order, self.folder)])
 
     def weights(self, ids: Ints | None) -> sp.csr_array:
-        """Every document's weights, in the order they were read; `ids` are the collection's token ids."""
+        """Return the weights of all documents in reading order. `ids` maps token ids to those of the collection."""
         rows = np.argsort(self._load("order"), kind="stable")
         return self._of(rows, ids)
 
     def of(self, shard: int, ids: Ints | None) -> DocBatch:
-        """The documents that belong to a shard, in the order they were read."""
+        """Return the documents that a shard owns, in reading order."""
         start, end = self._load("shard_starts")[shard : shard + 2].tolist()
         rows = np.arange(start, end)
         starts = self._load("doc_starts")[start : end + 1].tolist()
@@ -102,11 +102,10 @@ def _arrays(batches: Sequence[DocBatch], shards: int) -> dict[str, Array]:
     docs = [doc for some, _ in batches for doc in some]
     owners = np.array([owner(doc.id, shards) for doc in docs], dtype=np.int64)
     order = np.argsort(owners, kind="stable")
-    encoded = [one for _, one in batches]
-    empty = sp.csr_array((0, 1), dtype=np.float32)
-    weights = stacked([one.lexical for one in encoded] or [empty])[order]
+    empty = Encoded(sp.csr_array((0, 1), dtype=np.float32))
+    encoded = Encoded.joined([one for _, one in batches] or [empty]).rows(order)
+    weights = encoded.lexical
     lines = [_line(docs[at]) for at in order.tolist()]
-    lengths = [np.zeros(len(some), np.int64) if one.lengths is None else one.lengths for some, one in batches]
     arrays: dict[str, Array] = {
         "order": order,
         "shard_starts": np.searchsorted(owners[order], np.arange(shards + 1)),
@@ -114,13 +113,12 @@ def _arrays(batches: Sequence[DocBatch], shards: int) -> dict[str, Array]:
         "row_keys": weights.indices.astype(np.int32),
         "row_weights": weights.data,
         "width": np.array([weights.shape[1]]),
-        "lengths": np.concatenate(lengths)[order] if lengths else np.zeros(0, np.int64),
+        "lengths": np.zeros(len(docs), np.int64) if encoded.lengths is None else encoded.lengths,
         "doc_bytes": np.frombuffer(b"".join(lines), dtype=np.uint8),
         "doc_starts": np.concatenate([[0], np.cumsum([len(line) for line in lines], dtype=np.int64)]),
     }
-    dense = [one.dense for one in encoded if one.dense is not None]
-    if dense:
-        arrays["dense"] = np.concatenate(dense)[order].astype(np.float16)  # as segments store them
+    if encoded.dense is not None:
+        arrays["dense"] = encoded.dense.astype(np.float16)  # as segments store them
     return arrays
 
 

@@ -1,1 +1,1 @@
-"""Files in and out: documents, queries and ready vectors in; runs and judgements in and out."""
+"""Input and output files: readers of documents, queries and ready vectors, and of runs and qrels."""

@@ -1,4 +1,4 @@
-"""Collections by name, `ir_datasets:NAME`, when that package is installed: it knows where and how to read them."""
+"""Collections of the ir_datasets package, which are named `ir_datasets:NAME` (extra `datasets`)."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from typing import Any
 
 from denslice.errors import InputError, MissingExtraError
 
-PREFIX = "ir_datasets:"
+DATASET_PREFIX = "ir_datasets:"
 
 
 def is_dataset(name: object) -> bool:
-    """Whether a name is one for ir_datasets."""
-    return str(name).startswith(PREFIX)
+    """Return whether a name has the prefix of ir_datasets."""
+    return str(name).startswith(DATASET_PREFIX)
 
 
 def load_dataset(name: str, part: str) -> Any:
-    """The dataset of ir_datasets, which must have the part: docs, queries or qrels."""
+    """Return the dataset of ir_datasets; raise InputError if it lacks the part: docs, queries or qrels."""
     try:
         import ir_datasets
     except ImportError:
         raise MissingExtraError(f"reading {name}", "datasets") from None
     try:
-        dataset = ir_datasets.load(name.removeprefix(PREFIX))
+        dataset = ir_datasets.load(name.removeprefix(DATASET_PREFIX))
     except KeyError:
         raise InputError(f"{name}: ir_datasets has no dataset of this name") from None
     if not getattr(dataset, f"has_{part}")():

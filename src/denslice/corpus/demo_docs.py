@@ -1,4 +1,4 @@
-"""The demo's collection: the docstrings of the running Python's standard library, real text on every machine."""
+"""The collection of the demo: the docstrings of the running Python's standard library, which every machine has."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ QUESTIONS = (
     "compare two lists of lines and show the differences",
 )
 
-# Folders that hold no library of their own, or one that newer Pythons have dropped.
+# Folders that are skipped: they hold no library, or one that newer Pythons have dropped.
 TESTS_AND_PROGRAMS = {
     "__pycache__",
     "_bundled",
@@ -32,7 +32,7 @@ TESTS_AND_PROGRAMS = {
     "turtledemo",
 }
 DROPPED = {"distutils", "lib2to3"}
-SHORTEST = 20  # characters; docstrings below it say nothing that can be searched for
+SHORTEST = 20  # characters of a docstring that is worth searching
 LONGEST_SIGNATURE = 60
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -40,7 +40,7 @@ Documented = ast.Module | ast.ClassDef | Function
 
 
 def stdlib_docs() -> Iterator[Doc]:
-    """The docstring of every module, class, function and method of the standard library, by module name."""
+    """Yield the docstring of every module, class, function and method of the standard library, by module name."""
     root = Path(sysconfig.get_paths()["stdlib"])
     seen: set[str] = set()
     for path in _sources(root):
@@ -50,7 +50,9 @@ def stdlib_docs() -> Iterator[Doc]:
                 yield doc
     if not seen:
         version = f"{sys.version_info.major}.{sys.version_info.minor}"
-        raise InputError(f"{root}: no source files of Python {version}'s standard library, which the demo searches")
+        raise InputError(
+            f"{root}: no source files of Python {version}'s standard library, which the demo searches; install them"
+        )
 
 
 def _sources(root: Path) -> Iterator[Path]:
@@ -65,9 +67,9 @@ def _module_name(path: Path) -> str:
 
 
 def _file_docs(path: Path, module: str) -> Iterator[Doc]:
-    """The file's documents; none for the few files that do not parse."""
+    """Yield the documents of a file; none for the few files that do not parse."""
     try:
-        with warnings.catch_warnings(action="ignore"):  # old escapes in strings are not ours to report
+        with warnings.catch_warnings(action="ignore"):  # of invalid escapes in the library's strings
             tree = ast.parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError):
         return
@@ -78,7 +80,7 @@ def _file_docs(path: Path, module: str) -> Iterator[Doc]:
 
 
 def _documented(node: Documented, name: str) -> Iterator[tuple[str, Documented]]:
-    """The node and all classes and functions of its body, each with its dotted name; private ones are left out."""
+    """Yield the node and all public classes and functions of its body, each with its dotted name."""
     yield name, node
     if isinstance(node, Function):
         return
@@ -92,7 +94,7 @@ def _docstring(node: Documented) -> str:
 
 
 def _title(name: str, node: Documented) -> str:
-    """The dotted name, with the arguments of a function: `json.dumps(obj, *, skipkeys=False, …)`."""
+    """Return the dotted name, with the arguments of a function: `json.dumps(obj, *, skipkeys=False, …)`."""
     if not isinstance(node, Function):
         return name
     arguments = ast.unparse(node.args)

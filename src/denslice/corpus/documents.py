@@ -1,6 +1,6 @@
-"""Every input format to records: documents, queries and ready vectors. Runs and judgements are in corpus/runs.py.
+"""The readers of documents, queries and ready vectors in all input formats. Those of runs and qrels are in runs.py.
 
-Files are streamed; each record travels with the place it was read from, so that errors can name it.
+Files are streamed. Each record comes with the place it was read from, which errors name.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import numpy as np
 
 from denslice.corpus.datasets import is_dataset, load_dataset
-from denslice.corpus.lines import ending, json_object, read_lines, read_text, reading
+from denslice.corpus.lines import ending, parse_json_object, read_lines, read_text, reading
 from denslice.errors import InputError
 from denslice.records import Doc, Query, checked_id
 from denslice.vectors import lexical_csr
@@ -23,21 +24,19 @@ from denslice.vectors import lexical_csr
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-JSON_ENDINGS = (".jsonl", ".json")
-TEXT_ENDINGS = (".txt", ".md")
 STDIN = "-"
 
-Item = TypeVar("Item")
+Unparsed = TypeVar("Unparsed")
 Record = TypeVar("Record", Doc, Query)
-Placed = tuple[str, Record]  # where the record was read, as errors name it, and the record
+Placed = tuple[str, Record]  # the place of a record, as errors name it, and the record
 
 
 def read_docs(paths: Sequence[str | Path]) -> Iterator[Doc]:
-    """The documents of files, folders and `ir_datasets:` names, one at a time, in the order of the paths.
+    """Yield the documents of files, folders and `ir_datasets:` names, in the order of the paths.
 
-    The name `-` stands for lines of JSON on stdin.
-    Of a folder is read: `corpus.jsonl` if it has one (BEIR), else its .jsonl and .tsv files, else the .txt and .md
-    files in it at any depth. A name that cannot be read is an error at once, a bad line when it is reached.
+    The name `-` means lines of JSON on stdin. In a folder, `corpus.jsonl` is read if there is one (BEIR), else its
+    .jsonl and .tsv files, else the .txt and .md files at any depth. A path that cannot be read raises InputError at
+    once, a bad line when it is reached.
     """
     if isinstance(paths, str | Path):
         raise InputError(f"read_docs takes a list of paths, found the single path {str(paths)!r}")
@@ -45,17 +44,17 @@ def read_docs(paths: Sequence[str | Path]) -> Iterator[Doc]:
 
 
 def distinct_docs(sources: Iterable[Iterator[Placed[Doc]]]) -> Iterator[Doc]:
-    """The documents of all sources; an id that comes twice is an error at the second place."""
+    """Yield the documents of all sources; raise InputError at the second place of an id."""
     return _distinct(chain.from_iterable(sources), "document")
 
 
 def read_queries(path: str | Path) -> Iterator[Query]:
-    """The queries of a file, a BEIR folder or an `ir_datasets:` name, one at a time."""
+    """Yield the queries of a file, a BEIR folder or an `ir_datasets:` name."""
     return _distinct(_query_source(path), "query")
 
 
 def read_vectors(path: str | Path, vocab: int | None = None) -> tuple[list[str], sp.csr_array]:
-    """The ids and lexical weights (n, vocabulary) of a scipy `.npz`, one row for each id.
+    """Return the ids and the lexical weights (n, vocabulary) of a scipy `.npz` file.
 
     The ids are an array `ids` of strings in the same file, or the lines of `NAME.ids.txt` beside it.
     """
@@ -65,13 +64,13 @@ def read_vectors(path: str | Path, vocab: int | None = None) -> tuple[list[str],
     if len(ids) != matrix.shape[0]:
         raise InputError(f"{path}: {matrix.shape[0]:,} vectors, but ids for {len(ids):,}")
     try:
-        with np.errstate(over="ignore"):  # too large for float32 turns infinite, which is refused
+        with np.errstate(over="ignore"):  # weights too large for float32 become infinite, which is an error
             return ids, lexical_csr(matrix, vocab)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
 
 
-# --- where records come from
+# --- sources of records
 
 
 def _doc_source(name: str | Path) -> Iterator[Placed[Doc]]:
@@ -86,7 +85,7 @@ def _doc_source(name: str | Path) -> Iterator[Placed[Doc]]:
 
 
 def folder_files(folder: Path) -> list[Path]:
-    """The files of a folder that are read: its corpus.jsonl (BEIR), else its tables, else its texts at any depth."""
+    """Return the files of a folder to read: its corpus.jsonl (BEIR), else its tables, else its texts at any depth."""
     corpus = _beir_file(folder, "corpus.jsonl")
     if files := [corpus] if corpus else _tables(folder) or _texts(folder):
         return files
@@ -97,14 +96,12 @@ def folder_files(folder: Path) -> list[Path]:
 
 
 def file_docs(path: Path, root: Path | None = None, start: int = 0, end: int | None = None) -> Iterator[Placed[Doc]]:
-    """The documents of a file; `root` is the folder it was found in. `start` and `end` are where lines of it begin."""
-    kind = ending(path)
-    if kind in JSON_ENDINGS or kind == ".tsv":
-        parse = _tsv_doc if kind == ".tsv" else _json_doc
+    """Yield the documents of a file, between two offsets at which lines begin; `root` is the folder it was found in."""
+    if parse := LINE_FORMATS.get(ending(path)):
         return _records(path, read_lines(path, start, end), parse, "documents", end is None and not start)
-    if kind in TEXT_ENDINGS:
-        return _single_text(path, root)
-    raise _unknown_ending(path, (*JSON_ENDINGS, ".tsv", *TEXT_ENDINGS))
+    if read := TEXT_FORMATS.get(ending(path)):
+        return _single_doc(path, root, read)
+    raise _unknown_ending(path, (*LINE_FORMATS, *TEXT_FORMATS))
 
 
 def _query_source(name: str | Path) -> Iterator[Placed[Query]]:
@@ -115,29 +112,28 @@ def _query_source(name: str | Path) -> Iterator[Placed[Query]]:
         return _query_file(path)
     if queries := _beir_file(path, "queries.jsonl"):
         return _query_file(queries)
-    raise InputError(f"{path}: no queries.jsonl in this folder; name the file of the queries")
+    raise InputError(f"{path}: no queries.jsonl in this folder; give the path of the file with the queries")
 
 
 def _query_file(path: Path) -> Iterator[Placed[Query]]:
-    kind = ending(path)
-    if kind in JSON_ENDINGS:
-        return _records(path, read_lines(path), _json_query, "queries")
-    if kind in (".tsv", ".txt"):  # TREC's topics are TSV files called .txt
-        return _records(path, read_lines(path), _tsv_query, "queries")
-    raise _unknown_ending(path, (*JSON_ENDINGS, ".tsv", ".txt"))
+    if parse := QUERY_FORMATS.get(ending(path)):
+        return _records(path, read_lines(path), parse, "queries")
+    raise _unknown_ending(path, tuple(QUERY_FORMATS))
 
 
 def _unknown_ending(path: Path, known: tuple[str, ...]) -> InputError:
-    return InputError(f"{path}: the ending {ending(path)!r} names no known format; read are {', '.join(known)} (+ .gz)")
+    return InputError(
+        f"{path}: the extension {ending(path)!r} is not supported; use {', '.join(known)}, each also as .gz"
+    )
 
 
 # --- folders
 
 
 def is_folder(path: Path) -> bool:
-    """Whether the path is a folder; InputError if there is nothing."""
+    """Return whether the path is a folder; raise InputError if nothing is there."""
     with reading(path):
-        path.stat()  # a missing path is an error here, where is_dir() would only say no
+        path.stat()  # raises an error for a missing path, for which is_dir() returns False
         return path.is_dir()
 
 
@@ -147,20 +143,20 @@ def _beir_file(folder: Path, name: str) -> Path | None:
 
 
 def _tables(folder: Path) -> list[Path]:
-    """The .jsonl and .tsv files directly in the folder, by name."""
+    """Return the .jsonl and .tsv files directly in the folder, sorted by name."""
     with reading(folder):
         visible = [path for path in folder.iterdir() if path.is_file() and not path.name.startswith(".")]
     return sorted(path for path in visible if ending(path) in (".jsonl", ".tsv"))
 
 
 def _texts(folder: Path) -> list[Path]:
-    """The .txt and .md files in the folder at any depth, by relative path; hidden files and folders are left out."""
+    """Return the .txt and .md files at any depth, sorted by relative path, without hidden files and folders."""
     found: list[Path] = []
     with reading(folder):
         for here, folders, names in os.walk(folder, onerror=_raise):
             folders[:] = [name for name in folders if not name.startswith(".")]
             found += [Path(here, name) for name in names if not name.startswith(".")]
-    texts = [path for path in found if ending(path) in TEXT_ENDINGS]
+    texts = [path for path in found if ending(path) in TEXT_FORMATS]
     return sorted(texts, key=lambda path: path.relative_to(folder).as_posix())
 
 
@@ -173,12 +169,12 @@ def _raise(error: OSError) -> NoReturn:
 
 def _records(
     source: str | Path,
-    items: Iterable[tuple[int, Item]],
-    parse: Callable[[Item], Record],
+    items: Iterable[tuple[int, Unparsed]],
+    parse: Callable[[Unparsed], Record],
     what: str,
     whole: bool = True,
 ) -> Iterator[Placed[Record]]:
-    """The record of every numbered line or row, with its place; a whole source has at least one."""
+    """Yield the record of every numbered line or row with its place; raise InputError if a whole source has none."""
     number = 0
     for number, item in items:
         try:
@@ -191,7 +187,7 @@ def _records(
 
 
 def _distinct(placed: Iterable[Placed[Record]], what: str) -> Iterator[Record]:
-    """The records without their places; an id that comes twice is an error at the second place."""
+    """Yield the records without their places; raise InputError at the second place of an id."""
     seen: set[str] = set()
     for place, record in placed:
         if record.id in seen:
@@ -201,11 +197,11 @@ def _distinct(placed: Iterable[Placed[Record]], what: str) -> Iterator[Record]:
 
 
 def _json_doc(line: str) -> Doc:
-    return Doc.from_dict(json_object(line))
+    return Doc.from_dict(parse_json_object(line))
 
 
 def _json_query(line: str) -> Query:
-    return Query.from_dict(json_object(line))
+    return Query.from_dict(parse_json_object(line))
 
 
 def _tsv_doc(line: str) -> Doc:
@@ -223,31 +219,43 @@ def _tsv_pair(line: str) -> tuple[str, str]:
     return checked_id(name), text
 
 
-def _single_text(path: Path, root: Path | None) -> Iterator[Placed[Doc]]:
-    """The text as a document. One that was named, and not found in a folder, must not be empty."""
-    place, doc = _text_doc(path, path.relative_to(root).as_posix() if root else path.name)
-    if not root and not doc.text.strip():
-        raise InputError(f"{path}: has no documents: the file is empty")
-    yield place, doc
-
-
-def _text_doc(path: Path, id: str) -> Placed[Doc]:
+def _single_doc(path: Path, root: Path | None, read: Callable[[Path], Doc]) -> Iterator[Placed[Doc]]:
+    """Yield a file as one document; raise InputError if it is empty and was not found in a folder."""
+    id = path.relative_to(root).as_posix() if root else path.name
     try:
         checked_id(id)
     except InputError as error:
         raise InputError(f"{path}: {error}; rename the file") from None
-    return str(path), Doc(id, read_text(path))
+    doc = replace(read(path), id=id)
+    if not root and not doc.text.strip():
+        raise InputError(f"{path}: has no documents: the file is empty")
+    yield str(path), doc
+
+
+def _plain_text(path: Path) -> Doc:
+    return Doc("", read_text(path))
+
+
+# A new format is a function and a line here: of one line, or of a whole file, whose name is then the document's id.
+LINE_FORMATS: dict[str, Callable[[str], Doc]] = {".jsonl": _json_doc, ".json": _json_doc, ".tsv": _tsv_doc}
+TEXT_FORMATS: dict[str, Callable[[Path], Doc]] = {".txt": _plain_text, ".md": _plain_text}
+QUERY_FORMATS: dict[str, Callable[[str], Query]] = {
+    ".jsonl": _json_query,
+    ".json": _json_query,
+    ".tsv": _tsv_query,
+    ".txt": _tsv_query,  # TREC's topics are TSV files called .txt
+}
 
 
 # --- ready vectors in .npz
 
 
 def _load_npz(path: Path) -> tuple[Any, list[str] | None]:
-    """The sparse matrix of the file, safe to compute with, and its ids if they are inside."""
+    """Return the sparse matrix of the file, with valid indices, and its ids if the file holds them."""
     from scipy.sparse import load_npz
 
     try:
-        with reading(path), path.open("rb") as file:  # opened here, as numpy leaves damaged files open
+        with reading(path), path.open("rb") as file:  # numpy would leave a damaged file open
             if not zipfile.is_zipfile(file):
                 raise InputError(f"{path}: not an .npz file; write it with scipy.sparse.save_npz")
             file.seek(0)
@@ -260,7 +268,7 @@ def _load_npz(path: Path) -> tuple[Any, list[str] | None]:
 
 
 def _checked_matrix(matrix: Any) -> Any:
-    """The matrix, if its indices lie inside it: scipy's compiled code trusts them."""
+    """Return the matrix; raise ValueError if an index is out of range, since scipy's compiled code trusts them."""
     if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
         raise ValueError(f"{matrix.ndim} dimensions of {matrix.dtype}, expected 2 of numbers")
     if hasattr(matrix, "check_format"):
@@ -311,7 +319,7 @@ def _ir_queries(name: str) -> Iterator[Placed[Query]]:
 def _ir_doc(row: Any) -> Doc:
     if hasattr(row, "text"):
         return Doc(checked_id(row.doc_id), row.text, getattr(row, "title", None) or "")
-    return Doc(checked_id(row.doc_id), row.default_text())  # which holds the title already
+    return Doc(checked_id(row.doc_id), row.default_text())  # it includes the title
 
 
 def _ir_query(row: Any) -> Query:

@@ -1,6 +1,6 @@
-"""Lines of plain and gzipped text files, each with its number.
+"""Numbered lines of plain and gzipped text files, and the JSON objects that they hold.
 
-Whatever goes wrong while reading becomes an InputError that names the file, and the line where there is one.
+Every error of reading is an InputError that names the file, and the line if there is one.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from denslice.errors import InputError
 
 
 def read_lines(path: Path, start: int = 0, end: int | None = None) -> Iterator[tuple[int, str]]:
-    """Each line that is not blank, without its line end, after its number from 1.
+    """Yield the number, from 1, and the text of each line that is not blank.
 
-    Only LF and CRLF end a line: texts may hold U+2028 or U+0085, at which str.splitlines would cut. With `start` and
-    `end`, where lines begin, the lines between these bytes, numbered from 1.
+    Only LF and CRLF end a line: texts may hold U+2028 or U+0085, at which str.splitlines would split. `start` and `end`
+    are byte offsets at which lines begin; numbers then count from `start`.
     """
     with reading(path), _open_bytes(path) as file:
-        if start:  # a pipe cannot be moved in
+        if start:  # a pipe cannot seek
             file.seek(start)
         at = start
         for number, raw in enumerate(file, 1):
@@ -36,36 +36,36 @@ def read_lines(path: Path, start: int = 0, end: int | None = None) -> Iterator[t
 
 
 def read_text(path: Path) -> str:
-    """The whole file as one text, with LF line ends."""
+    """Return the whole file as one text, with LF line ends."""
     with reading(path), _open_bytes(path) as file:
         return _decode(file.read(), path, 1, True).replace("\r\n", "\n")
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Errors of the file system and of decompression inside the block become InputErrors that name the path."""
+    """Turn errors of the file system and of decompression in the block into InputErrors that name the path."""
     try:
         yield
     except FileNotFoundError:
         raise InputError(f"{path}: no such file or folder") from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InputError(f"{path}: damaged, or not compressed as its name says: {error}") from None
+        raise InputError(f"{path}: damaged, or not compressed as its name says ({error})") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
 
 
 def ending(path: Path) -> str:
-    """The ending that tells the format, in lower case and without .gz: `.jsonl` of `Docs.JSONL.gz`."""
+    """Return the extension that names the format, in lower case and without .gz: `.jsonl` of `Docs.JSONL.gz`."""
     return (path.with_suffix("") if is_gzip(path) else path).suffix.lower()
 
 
 def is_gzip(path: Path) -> bool:
-    """Whether the name says that the file is compressed."""
+    """Return whether the name ends in .gz."""
     return path.suffix.lower() == ".gz"
 
 
 def located(path: Path, number: int, problem: object) -> InputError:
-    """The error for a problem in one line of a file, to be raised."""
+    """Return the error for a problem in one line of a file."""
     return InputError(f"{path}:{number}: {problem}")
 
 
@@ -73,11 +73,11 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON number")
 
 
-_JSON = json.JSONDecoder(parse_constant=_refuse_constant)  # by itself json lets NaN and Infinity through
+_JSON = json.JSONDecoder(parse_constant=_refuse_constant)  # by default json accepts NaN and Infinity
 
 
-def json_object(line: str) -> dict[str, Any]:
-    """The JSON object that the line holds; its strings can all be written as UTF-8."""
+def parse_json_object(line: str) -> dict[str, Any]:
+    """Return the JSON object in a line; raise InputError if it is not one, or cannot be written as UTF-8."""
     try:
         value = _JSON.decode(line)
     except json.JSONDecodeError as error:
@@ -104,7 +104,7 @@ def _open_bytes(path: Path) -> IO[bytes]:
 
 
 def _decode(raw: bytes, path: Path, first: int, opens: bool) -> str:
-    """The bytes as text; `first` is the number of their first line. A byte order mark may open the file."""
+    """Return the bytes as text, without the byte order mark of a file; `first` is the number of their first line."""
     try:
         return raw.decode("utf-8-sig" if opens else "utf-8")
     except UnicodeDecodeError as error:

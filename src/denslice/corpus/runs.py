@@ -1,4 +1,4 @@
-"""Runs and judgements (qrels), in and out: TREC's, MS MARCO's and BEIR's columns."""
+"""The readers of runs and qrels in the columns of TREC, MS MARCO and BEIR, and the writer of TREC runs."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from denslice.corpus.lines import is_gzip, located, read_lines, reading
 from denslice.errors import InputError
 from denslice.records import Ranking, checked_id
 
-LARGEST_SCORE = 3.4e38  # float32 holds hardly more
+LARGEST_RUN_SCORE = 3.4e38  # just below the maximum of float32
 BEIR_HEADER = ("query-id", "corpus-id", "score")
 
 
 def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
-    """The grade of each judged document, by query and document.
+    """Return the grade of each judged document, by query and document.
 
     Columns: `query document grade` (BEIR, after a header line) or `query 0 document grade` (TREC, MS MARCO). The
     path may be an `ir_datasets:` name.
@@ -45,10 +45,10 @@ def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
 
 
 def read_run(path: str | Path) -> list[Ranking]:
-    """The rankings of a run in the order their queries first come, each best first; equal scores by document id.
+    """Return the rankings of a run in the order of its queries, each best first; equal scores by document id.
 
-    Columns: `query Q0 document rank score tag` (TREC), where the score decides and the rank is not looked at,
-    or `query document rank` (MS MARCO), where the score is 1/rank.
+    Columns: `query Q0 document rank score tag` (TREC), which is ordered by score and not by rank, or
+    `query document rank` (MS MARCO), where the score is 1/rank.
     """
     path = Path(path)
     run: dict[str, dict[str, float]] = {}
@@ -66,24 +66,24 @@ def read_run(path: str | Path) -> list[Ranking]:
 
 
 def write_run(path: str | Path, rankings: Iterable[Ranking], tag: str = "denslice") -> int:
-    """The number of lines written to a TREC run file, gzipped if its name ends in .gz.
+    """Write a TREC run file, gzipped if its name ends in .gz, and return the number of its lines.
 
-    Scores are written so that reading gives the same floats, but for equal ones: tools differ in which of those they
-    take first, so each is written one float32 step below the one before. The file appears whole or not at all.
+    Scores are written so that reading returns the same floats. Tools differ in how they order equal scores, so of
+    these each is written one float32 step below the one before. The file is written completely or not at all.
     """
     path = Path(path)
     _check_word(tag, "tag")
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        if path.exists() and not path.is_file():  # replacing would remove /dev/null itself
-            raise InputError(f"{path}: is there already and is not a file; name a file to write")
+        if path.exists() and not path.is_file():  # the rename would replace /dev/null itself
+            raise InputError(f"{path}: exists and is not a file; give the path of a file to write")
         with _open_new(unfinished, is_gzip(path)) as file:
             count = sum(_write_ranking(file, ranking, tag) for ranking in rankings)
         unfinished.replace(path)
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
     finally:
-        with suppress(OSError):  # it was renamed, or never opened
+        with suppress(OSError):  # it was renamed or never opened
             unfinished.unlink()
     return count
 
@@ -98,12 +98,12 @@ def _dataset_qrels(name: str) -> dict[str, dict[str, int]]:
 def _file_lines(path: Path, example: str) -> Iterator[tuple[int, str]]:
     with reading(path):
         if path.is_dir():
-            raise InputError(f"{path}: is a folder; name one file, such as {path / example}")
+            raise InputError(f"{path}: is a folder; give the path of one file, such as {path / example}")
     return read_lines(path)
 
 
 def _columns(line: str, widths: tuple[int, ...]) -> list[str]:
-    """The columns of a line: cut at tabs if that gives one of the widths, as ids may hold spaces, else at spaces."""
+    """Return the columns of a line: split at tabs if that gives one of the widths, else at spaces."""
     fields = [field.strip() for field in line.split("\t")]
     return fields if len(fields) in widths else line.split()
 
@@ -114,7 +114,8 @@ def _add_judgement(qrels: dict[str, dict[str, int]], fields: list[str]) -> None:
     query, doc = checked_id(fields[0]), checked_id(fields[-2])
     grade = _whole(fields[-1], "grade")
     if qrels.setdefault(query, {}).setdefault(doc, grade) != grade:
-        raise InputError(f"document {doc!r} has grade {qrels[query][doc]} for query {query!r} already, now {grade}")
+        before = qrels[query][doc]
+        raise InputError(f"document {doc!r} has grade {grade} for query {query!r}, and {before} in a line before")
 
 
 def _add_result(run: dict[str, dict[str, float]], fields: list[str], width: int) -> None:
@@ -125,7 +126,7 @@ def _add_result(run: dict[str, dict[str, float]], fields: list[str], width: int)
     score = _score(fields[4]) if width == 6 else 1 / _rank(fields[2])
     scores = run.setdefault(query, {})
     if doc in scores:
-        raise InputError(f"document {doc!r} comes a second time for query {query!r}")
+        raise InputError(f"document {doc!r} occurs twice for query {query!r}")
     scores[doc] = score
 
 
@@ -168,7 +169,7 @@ def _write_ranking(file: TextIO, ranking: Ranking, tag: str) -> int:
     _check_word(ranking.query_id, "query id")
     for doc, score in zip(ranking.ids, ranking.scores, strict=True):
         _check_word(doc, "document id")
-        if not abs(score) <= LARGEST_SCORE:
+        if not abs(score) <= LARGEST_RUN_SCORE:
             raise InputError(f"the score of document {doc!r} for query {ranking.query_id!r} is {score}, not finite")
     for rank, (doc, score) in enumerate(zip(ranking.ids, _apart(ranking.scores), strict=True), 1):
         file.write(f"{ranking.query_id} Q0 {doc} {rank} {float(score)!r} {tag}\n")
@@ -176,7 +177,7 @@ def _write_ranking(file: TextIO, ranking: Ranking, tag: str) -> int:
 
 
 def _apart(scores: Sequence[float]) -> Sequence[float]:
-    """The scores, best first, each below the one before as a float32, which is what trec_eval compares."""
+    """Return the scores, best first, each below the one before as a float32, which trec_eval compares."""
     if (np.diff(np.array(scores, dtype=np.float32)) < 0).all():
         return scores
     apart: list[float] = []
@@ -189,4 +190,4 @@ def _apart(scores: Sequence[float]) -> Sequence[float]:
 
 def _check_word(text: str, what: str) -> None:
     if text.split() != [text]:
-        raise InputError(f"{what} {text!r} cannot stand in a TREC run: it is empty or holds white space")
+        raise InputError(f"{what} {text!r} is empty or has white space, which a TREC run cannot hold")

@@ -1,12 +1,15 @@
-"""Encoders: text, or something ready, to lexical weights. An index names its encoder and keeps the settings."""
+"""The protocol of encoders, which turn texts or ready vectors into weights, and the registry of those there are.
+
+A new encoder is a module of its own and a line in ENCODERS.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from denslice.encoders.bm25 import Bm25, Bm25Config
-from denslice.encoders.mini import NAME, is_exported, load_mini, mini_options
+from denslice.encoders.mini import EMBEDDED, is_exported, load_mini, mini_options
 from denslice.encoders.ready_vectors import ReadyVectors, VectorsConfig
 from denslice.encoders.torch.loader import load_model, model_options
 from denslice.store.vocabulary import WordIds
@@ -14,47 +17,64 @@ from denslice.vectors import Encoded, Phrases
 
 
 class Encoder(Protocol):
-    """What an index asks of an encoder."""
+    """All that building an index and searching it ask of an encoder."""
 
-    uses_idf: bool  # the query's weights are to be multiplied by the collection's idf
-    lam: float  # λ: what the dense score is multiplied by before it is added to the lexical one
-    reads: str  # what it encodes of a document: "text" or "vector"
-    at_once: int  # how many documents it is best given at a time
+    uses_idf: bool  # search multiplies the query's weights by the collection's idf
+    lam: float  # λ, the factor of the dense score, if a search gives none
+    reads: str  # the part of a document that it encodes: "text" or "vector"
+    batch_docs: int  # how many documents it encodes best at a time
 
     def encode_docs(self, items: Sequence[Any]) -> Encoded:
-        """Lexical weights (n, vocabulary) of documents; a growing vocabulary takes in their new tokens."""
+        """Return the lexical weights (n, vocabulary) of documents; a growing vocabulary takes in their new tokens."""
         ...
 
     def encode_queries(self, items: Sequence[Any]) -> Encoded:
-        """Lexical weights (n, vocabulary) of queries, over tokens that are known."""
+        """Return the lexical weights (n, vocabulary) of queries, over the tokens that the vocabulary has."""
         ...
 
     def token(self, id: int) -> str:
-        """The token with this id, for people to read."""
+        """Return the token with this id, for people to read."""
         ...
 
     def phrases(self, text: str) -> Phrases:
-        """The phrases of a text by the token they are known by, which others may share; none where tokens are words."""
+        """Return the phrases of a text by token id, which several phrases may share; none if tokens are words only."""
         ...
 
 
+class EncoderKind(NamedTuple):
+    """How an encoder's options are checked when an index is created, and how it is loaded when one is opened."""
+
+    checked_options: Callable[[str, Mapping[str, Any]], dict[str, Any]]  # of its name and the options given
+    load: Callable[[Mapping[str, Any], WordIds], Encoder]  # with the options that the index keeps
+
+
+def _configured(config: Any, encoder: Callable[[Any, WordIds], Encoder]) -> EncoderKind:
+    """Return the kind of an encoder whose options are the fields of a configuration."""
+    return EncoderKind(
+        lambda name, options: dict(config.from_json(options).to_json()),
+        lambda options, words: encoder(config.from_json(options), words),
+    )
+
+
+ENCODERS = {
+    "bm25": _configured(Bm25Config, Bm25),
+    "vectors": _configured(VectorsConfig, ReadyVectors),
+    EMBEDDED: EncoderKind(mini_options, load_mini),
+}
+EXPORTED_MODEL = EncoderKind(mini_options, load_mini)
+TORCH_MODEL = EncoderKind(model_options, lambda options, words: load_model(options))
+
+
 def checked_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The encoder's settings in full; an unknown encoder or setting is an InputError. Other names are models."""
-    if name == "bm25":
-        return Bm25Config.from_json(dict(options)).to_json()
-    if name == "vectors":
-        return VectorsConfig.from_json(options).to_json()
-    if name == NAME or is_exported(name):
-        return mini_options(name, options)
-    return model_options(name, options)
+    """Return all options of an encoder; raise InputError if the encoder or an option is not known."""
+    return _kind(name, name).checked_options(name, options)
 
 
 def load(name: str, options: Mapping[str, Any], words: WordIds) -> Encoder:
-    """The encoder over this vocabulary."""
-    if name == "bm25":
-        return Bm25(Bm25Config.from_json(dict(options)), words)
-    if name == "vectors":
-        return ReadyVectors(VectorsConfig.from_json(options), words)
-    if name == NAME or is_exported(options["model"]):
-        return load_mini(options, words)
-    return load_model(options)
+    """Return the encoder with the options that `checked_options` returned, over this vocabulary."""
+    return _kind(name, options.get("model", name)).load(options, words)
+
+
+def _kind(name: str, model: str) -> EncoderKind:
+    """Return the kind of the encoder of this name; any other name is the folder or the hub id of a model."""
+    return ENCODERS.get(name) or (EXPORTED_MODEL if is_exported(model) else TORCH_MODEL)

@@ -1,6 +1,6 @@
-"""Text to words: lower case, split, stop words out, stems.
+"""The analyzer, which turns a text into words: it lowers case, splits, removes stop words and stems.
 
-The same words as bm25s makes by default, and pairs of characters where a script has no spaces.
+The words are those of bm25s by default, and character bigrams for scripts without spaces.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import Stemmer
 
 from denslice.errors import InputError
 
-NO_STEMS = "none"
-REMEMBERED = 1_000_000  # distinct words kept before all are forgotten
+STEMMERS: dict[str, Callable[[str], str]] = {"none": str}  # by language, beside those of Snowball
+CACHED_WORDS = 1_000_000  # distinct words that a cache holds before it is cleared
 
 # fmt: off
 LUCENE_ENGLISH = (
@@ -37,18 +37,18 @@ _has_letter = re.compile(r"[^\W_]").search
 _ascii_or_space = "".join(char if char.isalnum() or char == "_" else " " for char in map(chr, range(128)))
 _words_or_cjk = re.compile(rf"[{_CJK}]+|[^\W{_CJK}]{{2,}}")
 
-Value = TypeVar("Value")
+Cached = TypeVar("Cached")
 
 
-class Remembered(dict[str, Value]):
-    """A function of a word as a dict that fills itself, and starts over when it has grown too large."""
+class WordCache(dict[str, Cached]):
+    """A cache of a function of a word: a dict that computes missing values, and is cleared when it is full."""
 
-    def __init__(self, compute: Callable[[str], Value]) -> None:
+    def __init__(self, compute: Callable[[str], Cached]) -> None:
         super().__init__()
         self._compute = compute
 
-    def __missing__(self, word: str) -> Value:
-        if len(self) >= REMEMBERED:
+    def __missing__(self, word: str) -> Cached:
+        if len(self) >= CACHED_WORDS:
             self.clear()
         value = self[word] = self._compute(word)
         return value
@@ -56,28 +56,28 @@ class Remembered(dict[str, Value]):
 
 @dataclass(frozen=True)
 class Analyzer:
-    """How a text becomes words. `stop_words` left out means Lucene's 33 for English, and none otherwise."""
+    """The stemmer of a language and stop words: by default Lucene's 33 for English and none for other languages."""
 
     language: str = "english"
     stop_words: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        known = [*Stemmer.algorithms(), NO_STEMS]
+        known = [*Stemmer.algorithms(), *STEMMERS]
         if self.language not in known:
             raise InputError(f"language {self.language!r} is not known; choose one of {', '.join(known)}")
         if self.stop_words is not None and not _are_words(self.stop_words):
             raise InputError(f"stop_words is {self.stop_words!r}, expected a tuple of words")
 
     def words(self, text: str) -> list[str]:
-        """The text's words in order, stemmed, without stop words."""
+        """Return the text's words in order, stemmed, without stop words."""
         return [stem for stem in self.stems(self.split(text)) if stem is not None]
 
     def stems(self, words: Iterable[str]) -> Iterator[str | None]:
-        """The stem of each word that `split` gave, None for a stop word."""
+        """Return the stem of each word that `split` returned, or None for a stop word."""
         return map(self._stems.__getitem__, words)
 
     def split(self, text: str) -> list[str]:
-        """The text's words in order as they stand, in lower case, stop words among them."""
+        """Return the text's words in order, in lower case, unstemmed, stop words included."""
         text = text.lower()
         if text.isascii():  # the same as _words, in half the time
             return [word for word in text.translate(_ascii_or_space).split() if len(word) > 1]
@@ -86,20 +86,15 @@ class Analyzer:
         return list(_words.findall(text))
 
     def spans(self, text: str) -> list[tuple[str, int, int]]:
-        """The words `split` gives of a text in lower case, each with where it begins and ends."""
+        """Return the words that `split` returns for a text in lower case, each with its start and end."""
         if _has_cjk(text):
             runs = ((run.group(), run.start()) for run in _words_or_cjk.finditer(text))
             return [(part, at + i, at + i + len(part)) for run, at in runs for i, part in enumerate(_pairs(run))]
         return [(word.group(), word.start(), word.end()) for word in _words.finditer(text)]
 
     def stem(self, word: str) -> str | None:
-        """The stem of a word that `split` gave, or None for a stop word."""
-        if word in self._stops:
-            return None
-        if self._stemmer is None:
-            return word
-        stem: str = self._stemmer.stemWord(word)
-        return stem
+        """Return the stem of a word that `split` returned, or None for a stop word."""
+        return None if word in self._stops else self._stemmer(word)
 
     @cached_property
     def _stops(self) -> frozenset[str]:
@@ -108,23 +103,26 @@ class Analyzer:
         return frozenset(LUCENE_ENGLISH if self.language == "english" else ())
 
     @cached_property
-    def _stemmer(self) -> Stemmer.Stemmer | None:
-        return None if self.language == NO_STEMS else Stemmer.Stemmer(self.language, 0)  # 0: it keeps no cache
+    def _stemmer(self) -> Callable[[str], str]:
+        if self.language in STEMMERS:
+            return STEMMERS[self.language]
+        snowball: Callable[[str], str] = Stemmer.Stemmer(self.language, 0).stemWord  # 0: without its own cache
+        return snowball
 
     @cached_property
-    def _stems(self) -> Remembered[str | None]:
-        return Remembered(self.stem)
+    def _stems(self) -> WordCache[str | None]:
+        return WordCache(self.stem)
 
 
 def has_words(text: str) -> bool:
-    """Whether a text has a letter, a digit or a sign such as an emoji: something besides punctuation and space."""
+    """Return whether a text has a letter, a digit or a symbol such as an emoji, and not only punctuation and space."""
     if _has_letter(text):
         return True
     return not text.isascii() and any(unicodedata.category(char) == "So" for char in text)
 
 
 def well_formed(text: str) -> str:
-    """The text with a question mark for each half of a surrogate pair, which tokenizers refuse."""
+    """Return the text with a question mark for each half of a surrogate pair, which tokenizers refuse."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 

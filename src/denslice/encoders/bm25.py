@@ -1,14 +1,14 @@
-"""BM25 as an inner product: a document's weights hold term frequency and length, the query's side holds idf.
+"""BM25 as an inner product: a document's weights hold term frequency and length, the query's weights hold idf.
 
-Weights depend on the document and on fixed settings alone: documents that are added later change the idf and no stored
-weight, and the order in which they come changes nothing. Two words side by side can count as a phrase:
-a token as words are, in one of BUCKETS that its hash names, so that a vocabulary stays small.
+A document's weights depend on the document and on fixed settings only: documents that are added later change the idf
+and no stored weight, and their order does not matter. Two adjacent words can count as a phrase: it is a token like a
+word, but phrases are hashed into BUCKETS, so that the vocabulary stays small.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import partial
 from itertools import accumulate, chain, pairwise
@@ -18,26 +18,26 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-from denslice.encoders.analysis import Analyzer, Remembered, has_words
+from denslice.encoders.analysis import Analyzer, WordCache, has_words
 from denslice.errors import InputError
 from denslice.scalars import number
-from denslice.store.vocabulary import ABSENT, Growth, WordIds
+from denslice.store.vocabulary import ABSENT, WordIds
 from denslice.vectors import Encoded, Floats, Ints, Phrases, Weights, csr
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-TokenIds = npt.NDArray[np.int32]
+IdArray = npt.NDArray[np.int32]
 Hash = TypeVar("Hash", int, npt.NDArray[np.uint64])
-BUCKETS = 1 << 16  # that phrases share
-STOP_HASH = 1 << 32  # no word has it
+BUCKETS = 1 << 16  # token ids that all phrases share
+STOP_HASH = 1 << 32  # the hash of stop words, which no other word has
 AVERAGE_LENGTH = 40.0  # the best of nine dev and train splits; benchmarks/average_length.py
-UNSEEN = -3  # stands for a bucket nobody asked for yet
-STOP = -2  # stands for a stop word among token ids; ABSENT is a word the vocabulary has not
+UNSEEN = -3  # the token id of a bucket that no phrase has used yet
+STOP = -2  # the token id of a stop word; a word that the vocabulary lacks has ABSENT
 
 
 class Token(NamedTuple):
-    """A word or a phrase of a text: its token id, and its first and last word, counted in the text."""
+    """A word or a phrase of a text: its token id, and the positions of its first and last word."""
 
     id: int
     first: int
@@ -46,11 +46,11 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True)
 class Bm25Config:
-    """BM25's settings.
+    """The settings of BM25.
 
-    `average_length` is the length, in words without stop words, at which a document counts as neither long nor short.
-    It is fixed for the life of an index and never measured, so that a document weighs the same in every index.
-    `phrases` is what two words side by side weigh in a document, where a word as frequent weighs 1; 0 for none.
+    `average_length` counts words without stop words. It is fixed for the life of an index and never measured, so that
+    a document has the same weights in every index. `phrases` is the weight of a phrase relative to that of a word of
+    the same frequency; 0 turns phrases off.
     """
 
     language: str = "english"
@@ -68,22 +68,22 @@ class Bm25Config:
             "phrases": number("phrases", self.phrases, 0),
             "average_length": number("average_length", self.average_length, 0, above=True),
         }
-        for name, value in numbers.items():  # numpy's numbers as Python's own, which JSON can hold
+        for name, value in numbers.items():  # JSON holds Python's numbers and not numpy's
             object.__setattr__(self, name, value)
 
     def analyzer(self) -> Analyzer:
-        """The analyzer these settings describe."""
+        """Return the analyzer of these settings."""
         return Analyzer(self.language, self.stop_words)
 
     def to_json(self) -> dict[str, Any]:
-        """The settings as a JSON object."""
+        """Return the settings as a JSON object."""
         settings = asdict(self)
         settings["stop_words"] = None if self.stop_words is None else list(self.stop_words)
         return settings
 
     @classmethod
-    def from_json(cls, settings: dict[str, Any]) -> Bm25Config:
-        """The settings that `to_json` gave; keys left out keep their defaults."""
+    def from_json(cls, settings: Mapping[str, Any]) -> Bm25Config:
+        """Return the settings of a JSON object; missing keys have their defaults."""
         names = [field.name for field in fields(cls)]
         unknown = sorted(set(settings) - set(names))
         if unknown:
@@ -97,30 +97,29 @@ class Bm25Config:
 class Bm25:
     """Encodes texts as BM25 weights over a vocabulary, which grows with the documents if it is a Growth.
 
-    Over a fixed vocabulary a document's unknown words count in its length and nowhere else.
+    With a fixed vocabulary, unknown words of a document count only in its length.
     """
 
     reads = "text"
-    at_once = 2_048
+    batch_docs = 2_048
     lam = 1.0
-    uses_idf = True  # whoever searches multiplies the query's weights by `idf`
+    uses_idf = True
 
     def __init__(self, config: Bm25Config, words: WordIds) -> None:
         self.config = config
         self.words = words
         self.analyzer = config.analyzer()
-        self._place = words.place if isinstance(words, Growth) else words.find
-        # From a word as it stands straight to its id. Ids never change, and in a fixed vocabulary ABSENT stays so;
-        # `find` of a Growth is not kept, as a word it lacks now may be placed later.
-        # Neither holds on to this encoder: with it, the vocabulary's file would stay open until garbage is collected.
-        self._doc_ids = Remembered(partial(_doc_id, self.analyzer, self._place))
-        self._hashes = Remembered(partial(_word_hash, self.analyzer))
+        # The id that `place` returns for a word never changes, so it is cached by the unstemmed word. `find` is not
+        # cached: a word that a growing vocabulary lacks now may be placed later.
+        # Neither cache refers to this encoder: the vocabulary's file would stay open until garbage is collected.
+        self._doc_ids = WordCache(partial(_doc_id, self.analyzer, words.place))
+        self._hashes = WordCache(partial(_word_hash, self.analyzer))
         self._bucket_ids = np.full(BUCKETS, UNSEEN, dtype=np.int32)
 
     def encode_docs(self, texts: Sequence[str]) -> Encoded:
-        """Weights tf / (tf + k1 · (1 - b + b · length / average_length)): Lucene's, without idf."""
+        """Return weights of tf / (tf + k1 · (1 - b + b · length / average_length)), as in Lucene, without idf."""
         words, phrases = [], []
-        for text in texts:  # text by text: token ids do not depend on what is encoded together
+        for text in texts:  # text by text, so that token ids do not depend on the batch
             split = self.analyzer.split(text)
             words.append(list(map(self._doc_ids.__getitem__, split)))
             phrases.append(self._doc_phrases(split) if self.config.phrases else [])
@@ -133,7 +132,7 @@ class Bm25:
         return Encoded(weights, lengths=lengths)
 
     def encode_queries(self, texts: Sequence[str]) -> Encoded:
-        """How often each word of the vocabulary occurs in each query; other words are dropped, and never grow it."""
+        """Return how often each word of the vocabulary occurs in each query; other words are dropped."""
         phrases: dict[int, tuple[str, ...]] = {}
         counted = [self._counted(text, phrases) for text in texts]
         starts = np.fromiter(accumulate(map(len, counted), initial=0), np.int32, len(texts) + 1)
@@ -142,14 +141,14 @@ class Bm25:
         return Encoded(Weights(counts, columns, starts, (len(texts), len(self.words))), phrases=phrases)
 
     def phrases(self, text: str) -> Phrases:
-        """The phrases of a text, as stems, by the token of the bucket they are in, in the order they come."""
+        """Return the phrases of a text, as stems in order, by the token id of their bucket."""
         found: dict[int, tuple[str, ...]] = {}
         if self.config.phrases:
             self._paired(self.analyzer.words(text), found)
         return found
 
     def _paired(self, words: Sequence[str], phrases: dict[int, tuple[str, ...]]) -> list[int]:
-        """The token id of every two words side by side; `phrases` learns what they are."""
+        """Return the token id of each phrase, or ABSENT, and add the known phrases to `phrases`."""
         pairs = [" ".join(pair) for pair in pairwise(words)]
         ids = [self.words.find(_name(_bucket(*map(_hash, pair)))) for pair in pairwise(words)]
         for id, phrase in zip(ids, pairs, strict=True):
@@ -158,36 +157,36 @@ class Bm25:
         return ids
 
     def _counted(self, text: str, phrases: dict[int, tuple[str, ...]]) -> list[tuple[int, int]]:
-        """The known words and phrases of a text in order, and how often each occurs; `phrases` learns the latter."""
-        words = self.analyzer.words(text) if has_words(text) else []  # a line of underscores is a word to a document
+        """Return the known tokens of a text, sorted, with their counts, and add the known phrases to `phrases`."""
+        words = self.analyzer.words(text) if has_words(text) else []  # a line of underscores is a word in a document
         counts = Counter(map(self.words.find, words))
         if self.config.phrases:
             counts.update(self._paired(words, phrases))
         return sorted(pair for pair in counts.items() if pair[0] > ABSENT)
 
     def _doc_phrases(self, words: Sequence[str]) -> list[int]:
-        """The token id of every two of a document's words side by side, placed if it is new."""
+        """Return the token id of each phrase of a document; a new one is placed in the vocabulary."""
         hashes = np.fromiter(map(self._hashes.__getitem__, words), np.uint64, len(words))
         hashes = hashes[hashes != STOP_HASH]
         buckets = _bucket(hashes[:-1], hashes[1:])
         ids = self._bucket_ids[buckets]
         if (ids == UNSEEN).any():
             for new in dict.fromkeys(buckets[ids == UNSEEN].tolist()):
-                self._bucket_ids[new] = self._place(_name(new))
+                self._bucket_ids[new] = self.words.place(_name(new))
             ids = self._bucket_ids[buckets]
         found: list[int] = ids.tolist()
         return found
 
     def token(self, id: int) -> str:
-        """The word (stem) that has this token id."""
+        """Return the word (stem) that has this token id."""
         return self.words.word(id)
 
     def doc_tokens(self, words: Sequence[str]) -> Iterator[Token]:
-        """The tokens of a document's words as they stand, placed if they are new."""
-        return self._tokens(words, self._place)
+        """Yield the tokens of a document's unstemmed words; new ones are placed in the vocabulary."""
+        return self._tokens(words, self.words.place)
 
     def query_tokens(self, words: Sequence[str]) -> Iterator[Token]:
-        """The tokens of a query's words as they stand; ABSENT where the vocabulary has none."""
+        """Yield the tokens of a query's unstemmed words; those that the vocabulary lacks have the id ABSENT."""
         return self._tokens(words, self.words.find)
 
     def _tokens(self, words: Sequence[str], id_of: Callable[[str], int]) -> Iterator[Token]:
@@ -201,7 +200,7 @@ class Bm25:
     def _norms(self, lengths: Ints) -> npt.NDArray[np.floating]:
         return self.config.k1 * (1 - self.config.b + self.config.b * lengths / self.config.average_length)
 
-    def _counts(self, ids: TokenIds, rows: TokenIds, texts: int) -> sp.csr_array:
+    def _counts(self, ids: IdArray, rows: IdArray, texts: int) -> sp.csr_array:
         known, vocab = ids > ABSENT, len(self.words)
         places, counts = np.unique(rows[known].astype(np.int64) * vocab + ids[known], return_counts=True)
         starts = np.searchsorted(places, np.arange(texts + 1) * np.int64(vocab)).astype(np.int32)
@@ -210,7 +209,7 @@ class Bm25:
 
 
 def idf(df: npt.NDArray[Any], docs: int) -> Floats:
-    """Lucene's ln(1 + (docs - df + 0.5) / (df + 0.5)) of each document frequency, float32."""
+    """Return ln(1 + (docs - df + 0.5) / (df + 0.5)) of each document frequency, as in Lucene, float32."""
     return np.log1p((docs - df + 0.5) / (df + 0.5)).astype(np.float32)
 
 
@@ -229,7 +228,7 @@ def _hash(stem: str) -> int:
 
 
 def _bucket(one: Hash, other: Hash) -> Hash:
-    """The bucket of two words that have these hashes: numbers, or arrays of them in 64 bits."""
+    """Return the bucket of a phrase from the hashes of its words: integers, or uint64 arrays of them."""
     mixed: Any = (one * 0x9E3779B1 + other) & 0xFFFFFFFF
     mixed = ((mixed ^ mixed >> 15) * 0x85EBCA6B) & 0xFFFFFFFF
     bucket: Hash = (mixed ^ mixed >> 13) * BUCKETS >> 32
@@ -237,19 +236,19 @@ def _bucket(one: Hash, other: Hash) -> Hash:
 
 
 def _name(bucket: int) -> str:
-    """What a bucket is called in a vocabulary, where no word has such a name."""
+    """Return the name of a bucket in the vocabulary, which no word has."""
     return f"+{bucket:x}"
 
 
 def _saturated(counts: sp.csr_array, norms: npt.NDArray[np.floating]) -> sp.csr_array:
-    """Counts tf as tf / (tf + norm of their row)."""
+    """Return tf / (tf + norm of the row) for each count tf."""
     spread = np.repeat(norms, np.diff(counts.indptr))  # (nnz,)
     counts.data = (counts.data / (counts.data + spread)).astype(np.float32)
     return counts
 
 
-def _flat(ids: list[list[int]]) -> tuple[TokenIds, TokenIds]:
-    """All ids in one array, and beside each the row it came from."""
+def _flat(ids: list[list[int]]) -> tuple[IdArray, IdArray]:
+    """Return all ids in one array, and the row of each."""
     sizes = [len(row) for row in ids]
     flat = np.fromiter(chain.from_iterable(ids), dtype=np.int32, count=sum(sizes))
     return flat, np.repeat(np.arange(len(ids), dtype=np.int32), sizes)

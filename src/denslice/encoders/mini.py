@@ -1,6 +1,6 @@
-"""Mini: BM25's words weighed by what they mean where they stand, and a dense vector, by onnxruntime alone.
+"""Mini: BM25 weights times a contextual importance of each word, and a dense vector, from one small ONNX model.
 
-The model in the package is the default encoder. A folder that `denslice export` wrote can take its place.
+The model in the package is the default encoder. A folder that `denslice export` wrote can replace it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import numpy as np
 from denslice.cores import cores
 from denslice.encoders.analysis import has_words, well_formed
 from denslice.encoders.bm25 import Bm25, Bm25Config, Token
-from denslice.encoders.model_config import CONFIG, ModelConfig
-from denslice.encoders.word_pieces import DOCS, QUERIES, Standing, occurrences, pooled, standing
+from denslice.encoders.model_config import CONFIG_FILE, ModelConfig
+from denslice.encoders.word_pieces import DOC_SIDE, QUERY_SIDE, LocatedWords, locate_words, occurrences, pooled
 from denslice.errors import InputError
 from denslice.store.vocabulary import WordIds
 from denslice.vectors import Encoded, Floats, Phrases, Weights
@@ -29,32 +29,32 @@ from denslice.vectors import Encoded, Floats, Phrases, Weights
 if TYPE_CHECKING:
     from tokenizers import Encoding
 
-NAME = "mini"
-MODEL, TOKENIZER = "model.onnx", "tokenizer.json"
-FILES = (MODEL, TOKENIZER, CONFIG)
-CHARACTERS = 16  # looked at for each piece of the longest input: what follows is words for BM25 alone
+EMBEDDED = "mini"
+ONNX_FILE, TOKENIZER_FILE = "model.onnx", "tokenizer.json"
+MODEL_FILES = (ONNX_FILE, TOKENIZER_FILE, CONFIG_FILE)
+CHARACTERS_PER_PIECE = 16  # times the longest input: text behind it is weighted by BM25 only
 
 
-class Read(NamedTuple):
-    """What the model makes of one text."""
+class ModelOutput(NamedTuple):
+    """The model's output for one text."""
 
-    spans: list[tuple[str, int, int]]  # its words, where the model saw them
-    offsets: list[tuple[int, int]]  # of its pieces
-    importance: Floats  # (L, 2) of its pieces
+    spans: list[tuple[str, int, int]]  # the words that it read, with start and end
+    offsets: list[tuple[int, int]]  # of its word pieces
+    importance: Floats  # (L, 2) of its word pieces, as part of a document and of a query
     dense: Floats  # (H,)
 
 
 class Mini:
     """Encodes texts with a model folder, over a vocabulary of stemmed words that grows with the documents.
 
-    A document's weight of a word is BM25's times the word's importance there, a query's its count times its importance;
-    idf is left to whoever searches. A phrase's importance is that of its words; what stands behind the model's last
-    piece keeps BM25's weight.
+    The weight of a word is its BM25 weight times its importance in a document, and its count times its importance in a
+    query; search multiplies by idf. The importance of a word or phrase is the mean over the pieces it spans. Words
+    behind the model's last piece keep their BM25 weight.
     """
 
     reads = "text"
     uses_idf = True
-    at_once = 128
+    batch_docs = 128
 
     def __init__(self, model: OnnxModel, config: Bm25Config, words: WordIds) -> None:
         self._model = model
@@ -62,19 +62,19 @@ class Mini:
         self.lam = model.config.lam
 
     def encode_docs(self, texts: Sequence[str]) -> Encoded:
-        """BM25's weights times each word's importance, and dense vectors."""
-        return self._weighed(self._bm25.encode_docs(texts), texts, DOCS, self._bm25.doc_tokens)
+        """Return BM25 weights times each word's importance, and dense vectors."""
+        return self._weighed(self._bm25.encode_docs(texts), texts, DOC_SIDE, self._bm25.doc_tokens)
 
     def encode_queries(self, texts: Sequence[str]) -> Encoded:
-        """How often each known word occurs times its importance, and dense vectors."""
-        return self._weighed(self._bm25.encode_queries(texts), texts, QUERIES, self._bm25.query_tokens)
+        """Return the count of each known word times its importance, and dense vectors."""
+        return self._weighed(self._bm25.encode_queries(texts), texts, QUERY_SIDE, self._bm25.query_tokens)
 
     def token(self, id: int) -> str:
-        """The word (stem) that has this token id."""
+        """Return the word (stem) that has this token id."""
         return self._bm25.token(id)
 
     def phrases(self, text: str) -> Phrases:
-        """The phrases of a text, as BM25 has them."""
+        """Return the phrases of a text, which are those of BM25."""
         return self._bm25.phrases(text)
 
     def _weighed(
@@ -85,14 +85,14 @@ class Mini:
         weights = plain.weights
         if not len(weights.data):
             return replace(plain, dense=dense)
-        where = occurrences(weights, [_standing(one, tokens) for one in read])
+        where = occurrences(weights, [_located(one, tokens) for one in read])
         importance = pooled(where, [one.importance[:, side] for one in read], len(weights.data))
         weighed = Weights(weights.data * importance, weights.indices, weights.indptr, weights.shape)
         return replace(plain, weights=weighed, dense=dense)
 
 
 class OnnxModel:
-    """A model folder's graph and tokenizer. Texts are read one by one, as many at a time as there are cores."""
+    """A model folder's graph and tokenizer. Each text is encoded by itself, one on each core at a time."""
 
     def __init__(self, folder: Path) -> None:
         import onnxruntime
@@ -101,82 +101,82 @@ class OnnxModel:
         self.config = _config(folder)
         self.lengths = (self.config.max_length, self.config.query_length)
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1  # texts side by side use all cores better
+        options.intra_op_num_threads = options.inter_op_num_threads = 1  # a text on each core is faster
         self._cores = cores()
-        path = str(folder / MODEL)
+        path = str(folder / ONNX_FILE)
         self._session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-        self._tokenizers = [Tokenizer.from_file(str(folder / TOKENIZER)) for _ in self.lengths]
+        self._tokenizers = [Tokenizer.from_file(str(folder / TOKENIZER_FILE)) for _ in self.lengths]
         self._unknown = self._tokenizers[0].token_to_id(getattr(self._tokenizers[0].model, "unk_token", None) or "")
         for tokenizer, length in zip(self._tokenizers, self.lengths, strict=True):
             tokenizer.enable_truncation(length)
 
-    def read(self, texts: Sequence[str], length: int, spans: Callable[[str], Any]) -> Iterator[Read]:
-        """What the model makes of each text's beginning, in order."""
+    def read(self, texts: Sequence[str], length: int, spans: Callable[[str], Any]) -> Iterator[ModelOutput]:
+        """Yield the model's output for the beginning of each text, in order."""
         if len(texts) == 1:
             yield self._read(texts[0], length, spans)
             return
         with ThreadPoolExecutor(self._cores) as pool:
             yield from pool.map(lambda text: self._read(text, length, spans), texts)
 
-    def _read(self, text: str, length: int, spans: Callable[[str], Any]) -> Read:
-        beginning = well_formed(text[: CHARACTERS * length].lower())
+    def _read(self, text: str, length: int, spans: Callable[[str], Any]) -> ModelOutput:
+        beginning = well_formed(text[: CHARACTERS_PER_PIECE * length].lower())
         pieces = self._tokenizers[self.lengths.index(length)].encode(beginning)
         ids = np.array([pieces.ids], dtype=np.int64)
         dense, importance = self._session.run(("dense", "importance"), {"ids": ids})
         words = spans(beginning)
-        if len(text) > CHARACTERS * length and words and words[-1][2] == len(beginning):
-            words.pop()  # cut in the middle, perhaps
-        return Read(words, pieces.offsets, importance[0], dense[0] * self._has_token(beginning, pieces))
+        if len(text) > CHARACTERS_PER_PIECE * length and words and words[-1][2] == len(beginning):
+            words.pop()  # it may be cut in two
+        return ModelOutput(words, pieces.offsets, importance[0], dense[0] * self._has_token(beginning, pieces))
 
     def _has_token(self, text: str, pieces: Encoding) -> bool:
-        """Whether the model knows a piece of the text that is more than punctuation; a text without has no vector."""
+        """Return whether the model knows a piece that is not punctuation; the vector of other texts is 0."""
         read = zip(pieces.ids, pieces.special_tokens_mask, pieces.offsets, strict=True)
         return any(id != self._unknown and not mark and has_words(text[slice(*at)]) for id, mark, at in read)
 
 
 def mini_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """What an index remembers: BM25's settings, the model's folder unless it is the package's, and a fingerprint."""
+    """Return the options that an index keeps: BM25's settings, the model's folder if exported, and a fingerprint."""
     folder = _folder(name)
     fingerprint = _fingerprint(folder)
     config = _config(folder)
     words = {"b": config.b, "average_length": config.average_length, "phrases": config.phrases}
     settings = Bm25Config.from_json(words | dict(options)).to_json()
-    place = {} if name == NAME else {"model": str(folder.resolve())}
+    place = {} if name == EMBEDDED else {"model": str(folder.resolve())}
     return {**settings, **place, "fingerprint": fingerprint}
 
 
 def load_mini(options: Mapping[str, Any], words: WordIds) -> Mini:
-    """The encoder an index was made with; InputError if another model has taken its place."""
+    """Return the encoder of an index; raise InputError if its model has changed."""
     settings = dict(options)
-    name = settings.pop("model", NAME)
+    name = settings.pop("model", EMBEDDED)
     folder = _folder(name)
     if settings.pop("fingerprint") != _fingerprint(folder):
-        if name == NAME:
-            told = "this index was made with other weights of the embedded model"
-            raise InputError(f"{told}; run `denslice upgrade` on it, which encodes its texts again")
+        if name == EMBEDDED:
+            problem = "this index was made with other weights of the embedded model"
+            raise InputError(f"{problem}; run `denslice upgrade` on it, which encodes its texts again")
         raise InputError(f"{folder}: is not the model this index was made with; put it back or make a new index")
     return Mini(_loaded(folder), Bm25Config.from_json(settings), words)
 
 
 def is_exported(name: str) -> bool:
-    """Whether a folder of this name holds an exported model."""
-    return (Path(name) / MODEL).is_file()
+    """Return whether this is a folder with an exported model."""
+    return (Path(name) / ONNX_FILE).is_file()
 
 
 def _folder(name: str) -> Path:
-    return Path(str(files("denslice"))) / "mini" if name == NAME else Path(name)
+    return Path(str(files("denslice"))) / "mini" if name == EMBEDDED else Path(name)
 
 
 def _config(folder: Path) -> ModelConfig:
     try:
-        return ModelConfig.from_json(json.loads((folder / CONFIG).read_text(encoding="utf-8")))
+        return ModelConfig.from_json(json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8")))
     except (InputError, ValueError, OSError) as error:
-        raise InputError(f"the model folder {folder} cannot be loaded: {CONFIG}: {error}") from error
+        raise InputError(f"the model folder {folder} cannot be loaded: {CONFIG_FILE}: {error}") from error
 
 
 @cache
 def _loaded(folder: Path) -> OnnxModel:
-    """The model; InputError where its files are not what they should be."""
+    """Return the model; raise InputError if its files cannot be loaded."""
     try:
         return OnnxModel(folder)
     except InputError:
@@ -189,14 +189,14 @@ def _loaded(folder: Path) -> OnnxModel:
 @cache
 def _fingerprint(folder: Path) -> str:
     digest = hashlib.sha256()
-    for name in FILES:
+    for name in MODEL_FILES:
         if not (folder / name).is_file():
             raise InputError(f"the model folder {folder} has no {name}")
         digest.update((folder / name).read_bytes())
     return digest.hexdigest()
 
 
-def _standing(read: Read, tokens: Callable[[Sequence[str]], Iterator[Token]]) -> Standing:
+def _located(read: ModelOutput, tokens: Callable[[Sequence[str]], Iterator[Token]]) -> LocatedWords:
     found = list(tokens([word for word, _, _ in read.spans]))
     places = [(read.spans[token.first][1], read.spans[token.last][2]) for token in found]
-    return standing([token.id for token in found], places, read.offsets)
+    return locate_words([token.id for token in found], places, read.offsets)

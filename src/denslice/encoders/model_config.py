@@ -1,4 +1,4 @@
-"""ModelConfig: what a transformer model makes of a text. No torch here, so that settings can be checked without it."""
+"""ModelConfig: the heads and limits of a transformer model. It needs no torch, so settings are checked without it."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from denslice.encoders.bm25 import Bm25Config
 from denslice.errors import InputError
 from denslice.scalars import number, whole_number
 
-CONFIG = "denslice.json"  # its name in a model's folder
-LEXICAL = ("none", "splade", "unicoil", "words")
-HEADED = ("unicoil", "words")  # lexical parts with a head of their own on each token
-DENSE = ("none", "cls", "mean")
+CONFIG_FILE = "denslice.json"  # of a model's folder
+LEXICAL_HEADS = ("none", "splade", "unicoil", "words")
+TOKEN_HEADS = ("unicoil", "words")  # those with a head on each token
+DENSE_POOLINGS = ("none", "cls", "mean")
 
 
 @dataclass(frozen=True)
 class ModelConfig:
     """A model's heads and limits: a lexical head, a dense one, or both on one backbone (joint).
 
-    The lexical part is `splade` or `unicoil` over the tokenizer's pieces, or `words`: BM25's weight of each stemmed
-    word times an importance that the model gives it, 1 before training.
-    `dimensions` is the width of the dense vector: None is the backbone's own, a number a linear projection to it.
-    `head_width` makes a token's head Linear–GELU–Linear of that width instead of one Linear. `lam` weighs the dense
-    score (paper eq. 9). `b`, `average_length` and `phrases` are BM25's, for `words`: training has no phrases, indexes
-    do. Other lengths are in tokens, special ones included; the prompts are put before every text.
+    The lexical head is `splade` or `unicoil` over the tokenizer's pieces, or `words`: the BM25 weight of each stemmed
+    word times its importance, which is 1 before training.
+    `dimensions` is the width of the dense vector: None means that of the backbone, a number a linear projection to it.
+    With `head_width` the head of a token is Linear–GELU–Linear of that width instead of one Linear. `lam` is the factor
+    of the dense score (paper eq. 9). `b`, `average_length` and `phrases` are settings of BM25 for `words`; training
+    uses no phrases, indexes do. The lengths of texts are in tokens, special ones included. A prompt is put before
+    every text.
     """
 
     lexical: str = "none"
@@ -34,7 +35,7 @@ class ModelConfig:
     normalise: bool = False
     lam: float = 1.0
     b: float = 0.4
-    average_length: float = 100.0  # mini does as well with it as with each collection's own
+    average_length: float = 100.0  # mini is as good with it as with the average of each collection
     phrases: float = 0.0
     max_length: int = 256
     query_length: int = 64
@@ -43,25 +44,27 @@ class ModelConfig:
     doc_prompt: str = ""
 
     def __post_init__(self) -> None:
-        _check_choice("lexical", self.lexical, LEXICAL)
-        _check_choice("dense", self.dense, DENSE)
+        _check_choice("lexical", self.lexical, LEXICAL_HEADS)
+        _check_choice("dense", self.dense, DENSE_POOLINGS)
         if self.lexical == self.dense == "none":
             raise InputError("a model needs a lexical head, a dense one or both; lexical and dense are none")
         if self.dense == "none" and (self.dimensions is not None or self.normalise):
-            raise InputError("dimensions and normalise shape the dense vector, and dense is none")
-        if self.lexical not in HEADED and self.head_width is not None:
-            raise InputError(f"head_width belongs to the head of {' and '.join(HEADED)}, and lexical is {self.lexical}")
+            raise InputError("dimensions and normalise belong to the dense vector, and dense is none")
+        if self.lexical not in TOKEN_HEADS and self.head_width is not None:
+            raise InputError(
+                f"head_width belongs to the head of {' and '.join(TOKEN_HEADS)}, and lexical is {self.lexical}"
+            )
         if self.lexical == "words" and (self.query_prompt or self.doc_prompt):
-            raise InputError("prompts would be weighed as words of the text, and lexical is words")
+            raise InputError("lexical is words, and the words of a prompt would be weighed as words of the text")
         self._check_types()
 
     def to_json(self) -> dict[str, Any]:
-        """The settings as a JSON object."""
+        """Return the settings as a JSON object."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, settings: Mapping[str, Any]) -> ModelConfig:
-        """The settings that `to_json` gave; keys left out keep their defaults."""
+        """Return the settings of a JSON object; missing keys have their defaults."""
         names = [field.name for field in fields(cls)]
         unknown = sorted(set(settings) - set(names))
         if unknown:
@@ -69,7 +72,7 @@ class ModelConfig:
         return cls(**settings)
 
     def _check_types(self) -> None:
-        least = {"dimensions": 1, "head_width": 1, "max_length": 3, "query_length": 3}  # a token in [CLS] … [SEP]
+        least = {"dimensions": 1, "head_width": 1, "max_length": 3, "query_length": 3}  # [CLS], one token, [SEP]
         for name, count in least.items():
             if getattr(self, name) is not None or name.endswith("length"):
                 object.__setattr__(self, name, whole_number(name, getattr(self, name), count))

@@ -1,4 +1,4 @@
-"""Ready vectors: what some other model made of each text, taken as it is."""
+"""Ready vectors: the weights that another model gave each text, which the index takes as they are."""
 
 from __future__ import annotations
 
@@ -10,59 +10,58 @@ import numpy as np
 
 from denslice.errors import InputError
 from denslice.scalars import whole_number
-from denslice.store.vocabulary import ABSENT, Growth, WordIds
+from denslice.store.vocabulary import ABSENT, WordIds
 from denslice.vectors import Encoded, Phrases, csr
 
 
 @dataclass(frozen=True)
 class VectorsConfig:
-    """`vocab` is the number of columns where tokens are numbers; without it they are words, and new ones join in."""
+    """With `vocab`, tokens are column numbers below it; without it they are words, and the vocabulary grows."""
 
     vocab: int | None = None
 
     def __post_init__(self) -> None:
-        if self.vocab is not None:  # numpy's numbers as Python's own, which JSON can hold
+        if self.vocab is not None:  # JSON holds Python's numbers and not numpy's
             object.__setattr__(self, "vocab", whole_number("vocab", self.vocab, 1))
 
     def to_json(self) -> dict[str, Any]:
-        """The settings as a JSON object."""
+        """Return the settings as a JSON object."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, settings: Mapping[str, Any]) -> VectorsConfig:
-        """The settings that `to_json` gave."""
+        """Return the settings of a JSON object."""
         if set(settings) - {"vocab"}:
             raise InputError(f"vectors has no setting {', '.join(sorted(set(settings) - {'vocab'}))}; it has vocab")
         return cls(**settings)
 
 
 class ReadyVectors:
-    """Turns `{token: weight}` into CSR rows, by the index's vocabulary or by column number."""
+    """Turns `{token: weight}` into CSR rows, whose columns are ids of the vocabulary or the tokens' numbers."""
 
     lam = 1.0
     uses_idf = False
     reads = "vector"
-    at_once = 2_048
+    batch_docs = 2_048
 
     def __init__(self, config: VectorsConfig, words: WordIds) -> None:
         self.config = config
         self.words = words
 
     def encode_docs(self, vectors: Sequence[Mapping[str, float]]) -> Encoded:
-        """The vectors as CSR; tokens not seen before join the vocabulary."""
-        place = self.words.place if isinstance(self.words, Growth) else self.words.find
-        return self._rows(vectors, self._column if self.config.vocab else place)
+        """Return the vectors as CSR; new tokens are placed in the vocabulary."""
+        return self._rows(vectors, self._column if self.config.vocab else self.words.place)
 
     def encode_queries(self, vectors: Sequence[Mapping[str, float]]) -> Encoded:
-        """The vectors as CSR; tokens the index does not know are dropped."""
+        """Return the vectors as CSR; tokens that the index does not have are dropped."""
         return self._rows(vectors, self._column if self.config.vocab else self.words.find)
 
     def token(self, id: int) -> str:
-        """The token with this id: its word, or its column number."""
+        """Return the token with this id: a word or a column number."""
         return str(id) if self.config.vocab else self.words.word(id)
 
     def phrases(self, text: str) -> Phrases:
-        """None: no token is shared."""
+        """Return no phrases: every token is a word or a column."""
         return {}
 
     def _rows(self, vectors: Sequence[Mapping[str, float]], column: Any) -> Encoded:
@@ -82,5 +81,5 @@ class ReadyVectors:
     def _column(self, token: str) -> int:
         vocab = self.config.vocab or 0
         if not (token.isascii() and token.isdigit() and int(token) < vocab):
-            raise InputError(f"token {token!r} is not a column of this index: a number from 0 to {vocab - 1:,}")
+            raise InputError(f"token {token!r} is not a column of this index, which are 0 to {vocab - 1:,}")
         return int(token)

@@ -1,4 +1,4 @@
-"""Which pieces of a transformer's input make up each word: what lets a model weigh BM25's words."""
+"""The alignment of BM25's words with the word pieces of a transformer, by which a model weighs words."""
 
 from __future__ import annotations
 
@@ -15,34 +15,36 @@ from denslice.vectors import Floats, Ints, Weights
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-DOCS, QUERIES = 0, 1  # which of a word's two importances
-SOFTPLUS_ONE = math.log(math.e - 1)  # where softplus is 1: an untrained head gives importances of 1
+DOC_SIDE, QUERY_SIDE = 0, 1  # a piece has an importance in documents and one in queries
+SOFTPLUS_ONE = math.log(math.e - 1)  # softplus of it is 1, the importance that an untrained head gives
 Pieces = npt.NDArray[np.int32]
 
 
-class Standing(NamedTuple):
-    """The words of one text that its pieces cover: each one's token id, first piece and the piece after its last."""
+class LocatedWords(NamedTuple):
+    """The words of one text that its pieces cover."""
 
-    words: Pieces
-    first: Pieces
-    end: Pieces
+    words: Pieces  # token ids
+    first: Pieces  # the first piece of each
+    end: Pieces  # the piece after the last of each
 
 
 @dataclass(frozen=True)
 class Occurrences:
-    """The words of many texts, one after the other, each beside its weight's place among a matrix's `data`."""
+    """The words of many texts, each with the entry of a matrix's `data` that holds its weight."""
 
-    texts: Ints  # (n,) which text
-    entries: Ints  # (n,) places in data
-    first: Ints  # (n,) first piece, counted in its text
-    end: Ints  # (n,)
+    texts: Ints  # (n,) the text of each
+    entries: Ints  # (n,) positions in data
+    first: Ints  # (n,) the first piece, counted in its text
+    end: Ints  # (n,) the piece after the last
 
 
-def standing(words: Sequence[int], spans: Sequence[tuple[int, int]], offsets: Sequence[tuple[int, int]]) -> Standing:
-    """Where words with these token ids and (start, end) in the text stand among pieces with these offsets.
+def locate_words(
+    words: Sequence[int], spans: Sequence[tuple[int, int]], offsets: Sequence[tuple[int, int]]
+) -> LocatedWords:
+    """Return the pieces of words, given the words' token ids and spans in the text and the offsets of all pieces.
 
-    The first and the last piece are special tokens and stand nowhere. A word none of whose pieces is there, as the
-    text was cut before it, is left out, and so is a negative id.
+    The first and the last piece are special tokens and belong to no word. A word without a piece, because the text
+    was truncated before it, is left out, and so is a negative id.
     """
     pieces = np.array(offsets[1:-1], dtype=np.int64).reshape(-1, 2)
     places = np.array(spans, dtype=np.int64).reshape(-1, 2)
@@ -50,23 +52,23 @@ def standing(words: Sequence[int], spans: Sequence[tuple[int, int]], offsets: Se
     first = 1 + np.searchsorted(pieces[:, 1], places[:, 0], side="right")
     end = 1 + np.searchsorted(pieces[:, 0], places[:, 1], side="left")
     there = (first < end) & (ids >= 0)
-    return Standing(ids[there], first[there].astype(np.int32), end[there].astype(np.int32))
+    return LocatedWords(ids[there], first[there].astype(np.int32), end[there].astype(np.int32))
 
 
-def occurrences(weights: sp.csr_array | Weights, found: Sequence[Standing]) -> Occurrences:
-    """The standings of all rows, beside their words' weights, columns sorted; a word without a weight is left out."""
+def occurrences(weights: sp.csr_array | Weights, found: Sequence[LocatedWords]) -> Occurrences:
+    """Return the words of all rows with their entries in a matrix with sorted columns; others are left out."""
     width = weights.shape[1]
     texts = np.repeat(np.arange(len(found)), [len(one.words) for one in found])
     words, first, end = (np.concatenate([np.zeros(0, np.int64), *parts]) for parts in zip(*found, strict=True))
-    held = np.repeat(np.arange(len(found)), np.diff(weights.indptr)) * width + weights.indices
+    stored = np.repeat(np.arange(len(found)), np.diff(weights.indptr)) * width + weights.indices
     wanted = texts * width + words
-    entries = np.searchsorted(held, wanted).clip(max=max(len(held) - 1, 0))
-    there = held[entries] == wanted if len(held) else np.zeros(len(wanted), np.bool_)
+    entries = np.searchsorted(stored, wanted).clip(max=max(len(stored) - 1, 0))
+    there = stored[entries] == wanted if len(stored) else np.zeros(len(wanted), np.bool_)
     return Occurrences(texts[there], entries[there], first[there], end[there])
 
 
 def pooled(found: Occurrences, importances: Sequence[Floats], entries: int) -> Floats:
-    """The importance of each of a matrix's entries: the mean over its word's pieces, 1 where no piece was seen."""
+    """Return the importance of each entry of a matrix: the mean over its word's pieces, or 1 if it has none."""
     starts = np.cumsum([0, *map(len, importances)])[found.texts]  # (n,)
     sums = np.concatenate([[0.0], np.cumsum(np.concatenate(importances), dtype=np.float64)])
     totals = sums[starts + found.end] - sums[starts + found.first]  # (n,)

@@ -1,4 +1,4 @@
-"""Runs side by side: paired tests against the first of them, and the table and JSON that show it all."""
+"""Comparison of runs: paired t-tests against the first run, and the table and the JSON that show the results."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 from denslice.evaluate.evaluation import Evaluation
 
 Key = TypeVar("Key", bound=Hashable)
-Values = Mapping[str, float]  # of a measure, by query
+Values = Mapping[str, float]  # query → value of one measure
 
 
 def p_values(evaluations: Sequence[Evaluation]) -> dict[tuple[str, str], float]:
-    """p of each later run against the first, by run and measure, Holm-corrected over all."""
+    """Return p of each later run against the first, by run and measure, Holm-corrected over all of them."""
     first, *others = evaluations
     pairs = [(one, measure) for one in others for measure in first.means]
     return corrected_p(
@@ -24,14 +24,14 @@ def p_values(evaluations: Sequence[Evaluation]) -> dict[tuple[str, str], float]:
 
 
 def corrected_p(pairs: Mapping[Key, tuple[Values, Values]]) -> dict[Key, float]:
-    """p of a two-sided paired t-test for each pair, Holm-corrected over all; empty where there is a single query."""
+    """Return p of a two-sided paired t-test for each pair, Holm-corrected; empty if there is only one query."""
     tested = [paired_p(one, other) for one, other in pairs.values()]
     corrected = holm([p for p in tested if p is not None])
     return dict(zip(pairs, corrected, strict=True)) if len(corrected) == len(pairs) else {}
 
 
 def paired_p(one: Values, other: Values) -> float | None:
-    """p of a two-sided paired t-test over the queries; 1 where no query differs, None where there is one query."""
+    """Return p of a two-sided paired t-test over the queries: 1 if no query differs, None if there is only one."""
     from scipy.stats import ttest_rel
 
     a, b = (np.array([values[query] for query in one]) for values in (one, other))
@@ -40,12 +40,12 @@ def paired_p(one: Values, other: Values) -> float | None:
     if (a == b).all():
         return 1.0
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # differences all alike: t is infinite, and p 0
+        warnings.simplefilter("ignore", RuntimeWarning)  # if all differences are equal, t is infinite and p is 0
         return float(ttest_rel(a, b).pvalue)
 
 
 def holm(values: Sequence[float]) -> list[float]:
-    """The p-values, in their order, corrected by Holm's step-down method."""
+    """Return the p-values, in the same order, corrected by Holm's step-down method."""
     order = np.argsort(values, kind="stable")
     factors = np.arange(len(values), 0, -1)
     corrected = np.empty(len(values))
@@ -54,7 +54,7 @@ def holm(values: Sequence[float]) -> list[float]:
 
 
 def table(evaluations: Sequence[Evaluation]) -> list[str]:
-    """A line for each run with its means, p in brackets, and lines below that say what they are."""
+    """Return the lines of a table of means, with p in brackets, and notes below it."""
     first = evaluations[0]
     tested = p_values(evaluations)
     rows = [["", *first.means]]
@@ -71,7 +71,7 @@ def table(evaluations: Sequence[Evaluation]) -> list[str]:
 
 
 def query_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
-    """The value of every query and measure, with tabs between: query, measure, and a column for each run."""
+    """Yield tab-separated lines with the value of every query and measure: query, measure, a column for each run."""
     yield "\t".join(["query", "measure", *(one.name for one in evaluations)])
     for measure, values in evaluations[0].per_query.items():
         for query in values:
@@ -80,16 +80,16 @@ def query_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
 
 
 def as_json(evaluations: Sequence[Evaluation], per_query: bool) -> dict[str, Any]:
-    """Everything as one JSON object; `p` is there for runs after the first."""
+    """Return everything as one JSON object; runs after the first have `p`."""
     tested = p_values(evaluations)
     runs = []
     for one in evaluations:
-        told: dict[str, Any] = {"run": one.name, "answered": one.answered, "tied": one.tied, "measures": one.means}
+        entry: dict[str, Any] = {"run": one.name, "answered": one.answered, "tied": one.tied, "measures": one.means}
         if tested and one is not evaluations[0]:
-            told["p"] = {measure: tested[one.name, measure] for measure in one.means}
+            entry["p"] = {measure: tested[one.name, measure] for measure in one.means}
         if per_query:
-            told["per_query"] = one.per_query
-        runs.append(told)
+            entry["per_query"] = one.per_query
+        runs.append(entry)
     queries = len(next(iter(evaluations[0].per_query.values())))
     test = {"test": "paired t-test against the first run, two-sided, Holm-corrected"} if tested else {}
     return {"queries": queries, **test, "runs": runs}
@@ -106,4 +106,4 @@ def _notes(evaluations: Sequence[Evaluation]) -> Iterator[str]:
         if one.answered < queries:
             yield f"{one.name} has results for {one.answered:,} of them; the others count as 0."
         if one.tied:
-            yield f"{one.name} has equal scores in {one.tied:,}: which comes first, ir-measures chooses by its rules."
+            yield f"{one.name} has equal scores in {one.tied:,} of them; ir-measures decides their order."

@@ -1,6 +1,6 @@
-"""Runs and judgements to measures, all computed by ir-measures (extra `eval`), none by hand.
+"""Measures of runs against judgements. ir-measures (extra `eval`) computes all of them.
 
-A run is handed over as it is, so figures are those of ir-measures' own command. docs/evaluation.md tells how ties fall.
+A run is passed on unchanged, so the figures equal those of the ir-measures command. docs/evaluation.md explains ties.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from denslice.corpus.runs import read_qrels, read_run
 from denslice.errors import InputError, MissingExtraError
 from denslice.records import Ranking
 
-MEASURES = ("nDCG@10", "RR@10", "R@1000")
+DEFAULT_MEASURES = ("nDCG@10", "RR@10", "R@1000")
 Run = Mapping[str, Mapping[str, float]]  # query → document → score
 Qrels = Mapping[str, Mapping[str, int]]  # query → document → grade
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a run reached. Every judged query counts, with 0 where the run has nothing for it."""
+    """The measures of a run. Every judged query counts, with 0 if the run has no results for it."""
 
     name: str
     means: dict[str, float]
-    per_query: dict[str, dict[str, float]]  # measure → query → value, queries in the judgements' order
-    answered: int  # judged queries the run has results for
-    tied: int  # queries with equal scores, whose order ir-measures chooses
+    per_query: dict[str, dict[str, float]]  # measure → query → value, in the order of the judgements
+    answered: int  # judged queries that the run has results for
+    tied: int  # judged queries with equal scores, whose order ir-measures decides
 
 
-def evaluate(run: Run, qrels: Qrels, measures: Sequence[str] = MEASURES, name: str = "run") -> Evaluation:
-    """The mean of each measure over the judged queries, and its value for every one of them."""
+def evaluate(run: Run, qrels: Qrels, measures: Sequence[str] = DEFAULT_MEASURES, name: str = "run") -> Evaluation:
+    """Return the mean of each measure over the judged queries, and its value for every query."""
     parsed = parsed_measures(measures)
     answered = [query for query in qrels if run.get(query)]
     if not answered:
-        asked = f"the run's first is {next(iter(run), None)!r}, the judgements' {next(iter(qrels), None)!r}"
-        raise InputError(f"{name}: no query of the run is judged; {asked}")
+        first = f"its first query is {next(iter(run), None)!r}, that of the judgements {next(iter(qrels), None)!r}"
+        raise InputError(f"{name}: no query of the run is judged; {first}")
     found = _ir_measures().calc(parsed, dict(qrels), {query: dict(run[query]) for query in answered})
     values = {(metric.measure, metric.query_id): float(metric.value) for metric in found.per_query}
     return Evaluation(
@@ -51,10 +51,13 @@ def evaluate(run: Run, qrels: Qrels, measures: Sequence[str] = MEASURES, name: s
 
 
 def evaluate_files(
-    runs: Sequence[str | Path], qrels: str | Path, measures: Sequence[str] = MEASURES, exclude_self: bool = False
+    runs: Sequence[str | Path],
+    qrels: str | Path,
+    measures: Sequence[str] = DEFAULT_MEASURES,
+    exclude_self: bool = False,
 ) -> list[Evaluation]:
-    """The evaluation of each run file; `exclude_self` leaves out results whose id is the query's."""
-    parsed_measures(measures)  # a slip there should not cost the reading of large files
+    """Evaluate each run file; `exclude_self` leaves out results whose id is the query's."""
+    parsed_measures(measures)  # an unknown measure is an error before large files are read
     judged = read_qrels(qrels)
     found = []
     for path in runs:
@@ -64,17 +67,17 @@ def evaluate_files(
 
 
 def as_run(rankings: Iterable[Ranking]) -> Run:
-    """Rankings as a run that is measured in exactly their order: a document's score tells its rank and no more."""
+    """Return rankings as a run that is measured in exactly their order: each score is 1 / rank."""
     return {ranking.query_id: {doc: 1 / rank for rank, doc in enumerate(ranking.ids, 1)} for ranking in rankings}
 
 
 def without_self(run: Run) -> Run:
-    """The run without results whose id is the query's own, for collections whose queries are documents."""
+    """Return the run without results whose id is the query's, for collections whose queries are documents."""
     return {query: {doc: score for doc, score in found.items() if doc != query} for query, found in run.items()}
 
 
 def parsed_measures(names: Sequence[str]) -> list[Any]:
-    """The measures of ir-measures with these names; InputError names the first that it cannot compute."""
+    """Parse the names of measures. Raise InputError for the first that ir-measures cannot compute."""
     measures = []
     for name in names:
         try:
@@ -82,14 +85,14 @@ def parsed_measures(names: Sequence[str]) -> list[Any]:
             _check_cutoff(measure)
             _ir_measures().evaluator([measure], {})
         except (NameError, ValueError, AssertionError, AttributeError, TypeError) as error:
-            told = "expected such as nDCG@10, RR@10, R@1000, AP or P@5"
-            raise InputError(f"measure {name!r}: {_reason(error)}; {told}") from None
+            expected = "expected a measure such as nDCG@10, RR@10, R@1000, AP or P@5"
+            raise InputError(f"measure {name!r}: {_reason(error)}; {expected}") from None
         measures.append(measure)
     return list(dict.fromkeys(measures))
 
 
 def _check_cutoff(measure: Any) -> None:
-    """Refuses cutoffs below 1, at which trec_eval crashes."""
+    """Raise ValueError for a cutoff below 1, at which trec_eval crashes."""
     cutoff = measure.params.get("cutoff", 1)
     if not isinstance(cutoff, int) or cutoff < 1:
         raise ValueError(f"the cutoff must be a whole number of at least 1, not {cutoff!r}")
@@ -108,7 +111,7 @@ def _scores(ranking: Ranking) -> dict[str, float]:
 
 
 def _has_ties(found: Mapping[str, float]) -> bool:
-    scores = np.array(list(found.values()), dtype=np.float32)  # as trec_eval has them
+    scores = np.array(list(found.values()), dtype=np.float32)  # the precision of trec_eval
     return len(np.unique(scores)) < len(scores)
 
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import scipy.sparse as sp
 
-from denslice.corpus.documents import read_docs, read_vectors
+from denslice.corpus.documents import LINE_FORMATS, read_docs, read_vectors
 from denslice.corpus.lines import ending, is_gzip
 from denslice.errors import DensliceError, InputError, LockedError
 from denslice.index.index import Index
+from denslice.index.index_info import IndexInfo
+from denslice.options import IndexKeywords
 from denslice.records import Doc
 from denslice.store import lock
 from denslice.store import manifest as manifests
@@ -22,8 +25,6 @@ from denslice.store.files import sync_folder
 from denslice.vectors import stacked
 
 READY = ".npz"
-LINES = (".jsonl", ".json", ".tsv")
-OF_WORDS = ("language", "phrases")  # settings of encoders whose tokens are words
 
 Fill = Callable[[Index], int]
 Vectors = tuple[list[str], sp.csr_array]
@@ -41,12 +42,17 @@ class Counter(Protocol):
         ...
 
 
-def index_files(inputs: Sequence[str], to: Path, chosen: Mapping[str, Any], counter: Counter, wait: float = 0.0) -> int:
-    """Adds the inputs to the index at `to`, made with the chosen settings if it is not there; how many documents."""
+def index_files(
+    inputs: Sequence[str], to: Path, chosen: IndexKeywords, counter: Counter, wait: float = 0.0
+) -> tuple[int, IndexInfo]:
+    """Add the inputs to the index at `to`, which is made with the chosen options if it does not exist.
+
+    Return how many documents were added, and what the index is.
+    """
     there = _existing(to, chosen)
     if any(name.endswith(READY) for name in inputs):
         ids, weights = _read_vectors(inputs, there, chosen)
-        chosen = {"encoder": "vectors", "vocab": weights.shape[1], **chosen}
+        chosen = IndexKeywords(**{"encoder": "vectors", "vocab": weights.shape[1], **chosen})
         counter.expect(len(ids))
         return _fill(
             to, there, chosen, lambda index: index.add_vectors(ids, weights, wait=wait, progress=counter.advance)
@@ -58,40 +64,47 @@ def index_files(inputs: Sequence[str], to: Path, chosen: Mapping[str, Any], coun
     return _fill(to, there, chosen, lambda index: index.add(docs, wait=wait, progress=counter.advance))
 
 
-def new_index(to: Path, chosen: Mapping[str, Any], fill: Fill) -> Index:
-    """A new index with what `fill` puts in; on any error, or Ctrl-C, nothing is left of it."""
-    with _out_of_sight(to) as hidden, create_index(hidden, chosen) as index:
-        fill(index)
+def new_index(to: Path, chosen: IndexKeywords, fill: Fill) -> Index:
+    """Return a new index with what `fill` adds; on any error, or Ctrl-C, nothing is left of it."""
+    _built(to, chosen, fill)
     return Index.open(to)
 
 
-def _fill(to: Path, there: Index | None, chosen: Mapping[str, Any], fill: Fill) -> int:
+def _built(to: Path, chosen: IndexKeywords, fill: Fill) -> IndexInfo:
+    with _out_of_sight(to) as hidden, Index.create(hidden, **chosen) as index:
+        fill(index)
+        return replace(index.info(), path=str(to))
+
+
+def _fill(to: Path, there: Index | None, chosen: IndexKeywords, fill: Fill) -> tuple[int, IndexInfo]:
     if there is not None:
-        return fill(there)
-    return len(new_index(to, chosen, fill))
+        return fill(there), there.info()
+    made = _built(to, chosen, fill)
+    return made.documents, made
 
 
 # --- the folder
 
 
-def _existing(to: Path, chosen: Mapping[str, Any]) -> Index | None:
+def _existing(to: Path, chosen: IndexKeywords) -> Index | None:
     """The index to add to, or None where one can be made; the settings chosen must be its own."""
     if _is_free(to):
         return None
     if not to.is_dir():
         raise InputError(f"{to}: is a file; an index is a folder, choose another name")
-    if not (to / manifests.NAME).exists():
+    if not (to / manifests.MANIFEST_FILE).exists():
         raise InputError(f"{to}: is a folder with other things in it, not an index; choose another name")
     index = Index.open(to)
-    check_settings(index, chosen)
+    check_options(index, chosen)
     return index
 
 
-def check_settings(index: Index, chosen: Mapping[str, Any]) -> None:
-    """InputError if the index was made with other settings than are chosen."""
-    made = index.info()
+def check_options(index: Index, chosen: IndexKeywords) -> None:
+    """Raise InputError if the index was made with other options than are chosen."""
+    made = index.info().to_dict()
     made |= made["encoder_options"]
     for name, value in chosen.items():
+        value = list(value) if name == "filterable" else value  # type: ignore[call-overload]
         if made.get(name) != value:
             was = f"with --{name} {made[name]}" if made.get(name) is not None else f"without --{name}"
             raise InputError(f"{index.path}: was made {was}, not {value}; leave the option out or make another index")
@@ -148,13 +161,6 @@ def _only_builder(hidden: Path) -> Iterator[None]:
                 held.unlink()
 
 
-def create_index(folder: Path, chosen: Mapping[str, Any]) -> Index:
-    """A new, empty index with the chosen settings."""
-    settings = {"encoder": "mini", **chosen}
-    options = {name: settings.pop(name) for name in OF_WORDS if name in settings}
-    return Index.create(folder, **settings, options=options)
-
-
 # --- documents
 
 
@@ -170,7 +176,7 @@ def texts_only(docs: Iterable[Doc]) -> Iterator[Doc]:
 def _expected(paths: Sequence[Path]) -> int | None:
     """The lines of the files, which are as many as their documents; None where counting would be slow."""
     files = [path / "corpus.jsonl" if path.is_dir() else path for path in paths]
-    if any(is_gzip(file) or ending(file) not in LINES or not file.is_file() for file in files):
+    if any(is_gzip(file) or ending(file) not in LINE_FORMATS or not file.is_file() for file in files):
         return None
     return sum(_lines(file) for file in files)
 
@@ -183,15 +189,15 @@ def _lines(path: Path) -> int:
 # --- ready vectors
 
 
-def _read_vectors(inputs: Sequence[str], there: Index | None, chosen: Mapping[str, Any]) -> Vectors:
+def _read_vectors(inputs: Sequence[str], there: Index | None, chosen: IndexKeywords) -> Vectors:
     """The ids and weights of all files, whose columns must be the index's."""
     for name in inputs:
         if not name.endswith(READY):
             raise InputError(f"{name}: is not {READY}; index ready vectors and other files one after the other")
-    encoder = chosen.get("encoder", "vectors") if there is None else there.info()["encoder"]
+    encoder = chosen.get("encoder", "vectors") if there is None else there.info().encoder
     if encoder != "vectors":
         raise InputError(f"{inputs[0]}: holds ready vectors, which an index with --encoder {encoder} cannot take")
-    vocab = chosen.get("vocab") if there is None else there.info()["vocabulary"]
+    vocab = chosen.get("vocab") if there is None else there.info().vocabulary
     parts: list[Vectors] = []
     for name in inputs:
         parts.append(read_vectors(name, vocab))

@@ -5,17 +5,14 @@ from __future__ import annotations
 import errno
 import logging
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from threading import Event, Lock
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
-import numpy as np
 import numpy.typing as npt
 
-from denslice import encoders
 from denslice.errors import (
     DensliceError,
     GpuMemoryError,
@@ -23,26 +20,25 @@ from denslice.errors import (
     InputError,
     NotShownError,
 )
+from denslice.index.create import new_manifest
 from denslice.index.merge_thread import Merging
-from denslice.index.reader import Reader, Where
+from denslice.index.reader import Reader
+from denslice.index.search_verbs import SearchVerbs
 from denslice.index.writer import Overtaken, Progress, Writer
-from denslice.records import Doc, Explanation, Query, Ranking, checked_id, given_id
-from denslice.scalars import whole_number
-from denslice.search.gpu.searcher import Cards
-from denslice.search.two_stage import Settings
-from denslice.slicing import KINDS
+from denslice.options import IndexOptions, MoreIndexKeywords, OpenOptions, takes
+from denslice.records import Doc, checked_id
+from denslice.search.devices import searcher_on
 from denslice.store import lock, snapshot, tiers
 from denslice.store import manifest as manifests
 from denslice.store.backup import back_up
 from denslice.store.folder import Folder
-from denslice.store.manifest import Manifest, SegmentEntry, SlicingEntry
+from denslice.store.manifest import Manifest, SegmentEntry
 from denslice.store.snapshot import Snapshot
-from denslice.vectors import dense_rows, is_sparse, lexical_csr
+from denslice.vectors import dense_rows, lexical_csr
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-QUERIES = ("full", "sliced")
 QUICKLY = 2_048  # documents that are merged while the caller waits
 OVERDUE = 3  # times as many segments as a tier should have, and the caller waits for a large merge too
 MERGE_WAIT = 10.0  # seconds a merge in a thread waits for other writers
@@ -50,63 +46,34 @@ log = logging.getLogger(__name__)
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 
 
-class Index:
+class Index(SearchVerbs):
     """A searchable collection in a folder. It shows the commit it was opened at, and its own later ones.
 
     Any number of threads may use one Index. It is a context: `close`, or the end of a `with` block, lets go of its
     files. Pickled, it is its path: who unpickles it opens the index there, which must be the same one.
     """
 
-    _merges_in_thread = True
-
-    def __init__(self, view: Reader) -> None:
-        self._shown: Reader | None = view
+    def __init__(self, reader: Reader) -> None:
+        self._shown: Reader | None = reader
         self._showing = Lock()
         self._merging = Merging(self._merge_due)
 
     @property
-    def _view(self) -> Reader:
+    def reader(self) -> Reader:
+        """The reader of the commit that is shown."""
         if self._shown is None:
             raise InputError("this index is closed; open it again")
         return self._shown
 
     @classmethod
-    def create(
-        cls,
-        path: str | Path,
-        encoder: str = "mini",
-        *,
-        slices: int = 768,
-        slicing: str = "learned",
-        query: str = "full",
-        vocab: int | None = None,
-        skip: int | None = None,
-        seed: int = 0,
-        filterable: Sequence[str] = (),
-        options: Mapping[str, Any] | None = None,
-    ) -> Index:
-        """A new, empty index in a folder that does not exist yet.
+    @takes(IndexOptions)
+    def create(cls, path: str | Path, encoder: str = "mini", **options: Unpack[MoreIndexKeywords]) -> Index:
+        """Make a new, empty index in a folder that does not exist yet, and open it.
 
-        `encoder` is "mini" (the model in the package), "bm25", "vectors", or a model's folder or hub id. `query` is
-        "full" (every query token meets the sliced documents) or "sliced" (the paper). `vocab` is the number of columns
-        of ready vectors; `skip` leaves the first tokens out of the slicing, None meaning what suits the encoder;
-        filters on `filterable` metadata fields are fast, on others slower; `options` are the encoder's settings.
+        `query` is "full" (every query token is scored against the sliced documents) or "sliced" (as in the paper).
+        `options` are further settings of the encoder, such as {"k1": 1.2}.
         """
-        if slicing not in KINDS:
-            raise InputError(f"unknown slicing {slicing!r}; known: {', '.join(KINDS)}")
-        if query not in QUERIES:
-            raise InputError(f"query is {query!r}, expected one of {', '.join(QUERIES)}")
-        slices, seed = whole_number("slices", slices, 1), whole_number("seed", seed, 0)
-        skip = None if skip is None else whole_number("skip", skip, 0)
-        _check_fields(filterable)
-        given = dict(options or {}) | ({} if vocab is None else {"vocab": vocab})
-        settings = encoders.checked_options(encoder, given)
-        skipped = settings.get("skip", 0) if skip is None else skip
-        if not 0 <= skipped <= (settings.get("vocab") or skipped):
-            raise InputError(f"skip must lie between 0 and the vocabulary's size, not {skip!r}")
-        places = SlicingEntry(slicing, slices, skipped, seed)
-        manifest = Manifest(encoder, settings, places, query, tuple(filterable))
-        snapshot.create(Path(path), manifest)
+        snapshot.create(Path(path), new_manifest(IndexOptions(encoder, **options)))
         return cls.open(path)
 
     @classmethod
@@ -123,65 +90,42 @@ class Index:
         On device "cuda", or "cuda:0,1" for several cards, searches run there with the same results. What `leave_out`
         names stays off the card: "rows" (then exact scores take longer), "dense" (then only words are searched).
         """
-        cards = None if device == "cpu" else Cards.named(device, leave_out)
-        return cls(Reader(Snapshot(Path(path)), cards, progress))
+        searcher = searcher_on(OpenOptions(device, leave_out))
+        return cls(Reader(Snapshot(Path(path)), searcher, progress))
 
     def close(self) -> None:
         """Let go of the index's files and of the GPU's memory; harmless when done twice. Rankings stay readable."""
         self._merging.stop()
         self._shown = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def __repr__(self) -> str:
         if self._shown is None:
             return f"<{type(self).__name__}, closed>"
-        told = f"{len(self):,} documents, {self._view.snapshot.manifest.encoder}, generation {self.generation}"
+        told = f"{len(self):,} documents, {self.reader.snapshot.manifest.encoder}, generation {self.generation}"
         return f"<{type(self).__name__} {str(self.path)!r}: {told}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        cards = self._view.cards
-        device, leave_out = ("cpu", ()) if cards is None else (cards.name, cards.leave_out)
-        return _reopened, (type(self), str(self.path), self._view.snapshot.manifest.identity, device, leave_out)
+        identity, options = self.reader.snapshot.manifest.identity, self.reader.searcher.options
+        return _reopened, (type(self), str(self.path), identity, options.device, options.leave_out)
 
     @property
     def path(self) -> Path:
         """The index's folder."""
-        return self._view.snapshot.folder
-
-    @property
-    def generation(self) -> int:
-        """The number of the commit that is shown."""
-        return self._view.generation
-
-    @property
-    def commit(self) -> str:
-        """The name of the commit that is shown: no other has it, not even of an index that took this one's place."""
-        return self._view.commit
-
-    @property
-    def lam(self) -> float:
-        """λ, the weight of the dense score, where a search gives none: the encoder's own."""
-        return self._view.encoder.lam
-
-    def __len__(self) -> int:
-        return self._view.statistics.docs
+        return self.reader.snapshot.folder
 
     def add(
-        self, docs: Iterable[Doc | Mapping[str, Any]], *, wait: float = lock.WAIT, progress: Progress | None = None
+        self,
+        docs: Iterable[Doc | Mapping[str, Any]],
+        *,
+        wait: float = lock.WAIT_SECONDS,
+        progress: Progress | None = None,
     ) -> int:
         """Add documents in one commit, and return how many. A document takes the place of one with the same id.
 
         On any error the index stays as it was. Others may write while texts are read and encoded; for the commit at the
         end, the index waits up to `wait` seconds for them.
         """
-        return self._change(lambda build: build.add_docs(docs), wait, progress)
+        return self.write(lambda build: build.add_docs(docs), wait, progress)
 
     def add_vectors(
         self,
@@ -190,24 +134,24 @@ class Index:
         texts: Sequence[str] | None = None,
         dense: npt.ArrayLike | None = None,
         *,
-        wait: float = lock.WAIT,
+        wait: float = lock.WAIT_SECONDS,
         progress: Progress | None = None,
     ) -> int:
         """Add ready vectors, rows of a (documents, vocab) matrix and dense ones beside it, and return how many."""
-        checked = lexical_csr(weights, self._view.columns())
+        checked = lexical_csr(weights, self.reader.columns())
         vectors = None if dense is None else dense_rows(dense, checked.shape[0])
-        return self._change(lambda build: build.add_vectors(ids, checked, texts, vectors), wait, progress)
+        return self.write(lambda build: build.add_vectors(ids, checked, texts, vectors), wait, progress)
 
-    def update(self, id: str, meta: Mapping[str, Any], *, wait: float = lock.WAIT) -> bool:
+    def update(self, id: str, meta: Mapping[str, Any], *, wait: float = lock.WAIT_SECONDS) -> bool:
         """Give a document other metadata, in one commit and without encoding it again; return whether it is there."""
         changes = {checked_id(id): dict(meta)}
-        return bool(self._change(lambda build: build.update(changes), wait, alone=True))
+        return bool(self.write(lambda build: build.update(changes), wait, alone=True))
 
-    def delete(self, ids: Iterable[str], *, wait: float = lock.WAIT) -> int:
+    def delete(self, ids: Iterable[str], *, wait: float = lock.WAIT_SECONDS) -> int:
         """Delete the documents with these ids in one commit, and return how many there were."""
-        return self._change(lambda build: build.delete(ids), wait)
+        return self.write(lambda build: build.delete(ids), wait)
 
-    def merge(self, *, wait: float = lock.WAIT) -> int:
+    def merge(self, *, wait: float = lock.WAIT_SECONDS) -> int:
         """Rewrite segments that are small or much deleted as few full ones, and return how many were rewritten.
 
         Results stay the same. Interrupted, it leaves the index as it was.
@@ -223,148 +167,15 @@ class Index:
 
         Another index that was moved into this one's place counts as newer.
         """
-        view = self._view
+        view = self.reader
         if manifests.read(Folder(self.path)).commit == view.commit:
             return False
         self._show(Snapshot(self.path, view.snapshot))
         return True
 
-    def search(
-        self,
-        text: str,
-        k: int = 10,
-        *,
-        theta: float = 0.0,
-        candidates: int = 10_000,
-        lam: float | None = None,
-        mode: str | None = None,
-        candidates_from: str = "both",
-        caution: float = 1.0,
-        where: Where = None,
-    ) -> Ranking:
-        """The k best documents for a text, best first, equal scores by id; of those that pass `where`, if given.
-
-        `mode` is "lexical", "dense" or "hybrid", the last being the default where there are dense vectors; `lam`
-        weighs the dense score, as the encoder does if left out. Both sides choose candidates, and nothing is missed;
-        `candidates_from="lexical"` adds the dense score only to what the lexical side found, as in the paper.
-        `caution` below 1 makes a search by words faster and no longer sure: stage one leaves out weights that add
-        little, and the best of what it then finds are scored in full.
-        """
-        settings = Settings(k, theta, candidates, mode, lam, candidates_from, caution=caution)
-        return next(self._view.rank([Query("", text)], settings, where))
-
-    def search_batch(
-        self,
-        texts: Sequence[str],
-        k: int = 10,
-        *,
-        theta: float = 0.0,
-        candidates: int = 10_000,
-        lam: float | None = None,
-        mode: str | None = None,
-        candidates_from: str = "both",
-        caution: float = 1.0,
-        where: Where = None,
-    ) -> list[Ranking]:
-        """The k best documents for each text, on all cores."""
-        if isinstance(texts, str) or not isinstance(texts, Iterable):
-            raise InputError(f"search_batch takes a list of texts, not {type(texts).__name__}; search takes one text")
-        settings = Settings(k, theta, candidates, mode, lam, candidates_from, caution=caution)
-        return list(self._view.rank([Query("", text) for text in texts], settings, where))
-
-    def search_vectors(
-        self,
-        weights: sp.csr_array,
-        *,
-        dense: npt.ArrayLike | None = None,
-        k: int = 10,
-        theta: float = 0.0,
-        candidates: int = 10_000,
-        lam: float | None = None,
-        mode: str | None = None,
-        candidates_from: str = "both",
-        caution: float = 1.0,
-        where: Where = None,
-    ) -> Ranking:
-        """The k best documents for a ready query vector, one row of weights, and its dense vector."""
-        settings = Settings(k, theta, candidates, mode, lam, candidates_from, caution=caution)
-        return self._view.rank_ready(self._view.ready_one(weights, dense), settings, where)[0]
-
-    def search_vectors_batch(
-        self,
-        weights: sp.csr_array,
-        *,
-        dense: npt.ArrayLike | None = None,
-        k: int = 10,
-        theta: float = 0.0,
-        candidates: int = 10_000,
-        lam: float | None = None,
-        mode: str | None = None,
-        candidates_from: str = "both",
-        caution: float = 1.0,
-        where: Where = None,
-    ) -> list[Ranking]:
-        """The k best documents for each ready query vector: rows of (queries, vocab), and dense ones beside them."""
-        settings = Settings(k, theta, candidates, mode, lam, candidates_from, caution=caution)
-        return self._view.rank_ready(self._view.ready(weights, dense), settings, where)
-
-    def rank(
-        self,
-        queries: Iterable[Query],
-        k: int = 1000,
-        *,
-        theta: float = 0.0,
-        candidates: int = 10_000,
-        lam: float | None = None,
-        mode: str | None = None,
-        candidates_from: str = "both",
-        caution: float = 1.0,
-        where: Where = None,
-    ) -> Iterator[Ranking]:
-        """The k best documents for each query, in the queries' order: a run."""
-        if is_sparse(queries) or isinstance(queries, np.ndarray):
-            raise InputError("rank takes a list of Query; search_vectors_batch takes a matrix of ready vectors")
-        if isinstance(queries, str | Query | Mapping) or not isinstance(queries, Iterable):
-            raise InputError(f"rank takes a list of Query, not {type(queries).__name__}")
-        return self._view.rank(
-            queries, Settings(k, theta, candidates, mode, lam, candidates_from, caution=caution), where
-        )
-
-    def explain(
-        self, text: str | Query, id: str | int, *, lam: float | None = None, mode: str | None = None
-    ) -> Explanation:
-        """Why the document with this id scores what it does for a text."""
-        view, query = self._view, text if isinstance(text, Query) else Query("", text)
-        return view.explain(view.encode_again(query), given_id(id), Settings(1, mode=mode, lam=lam))
-
-    def explain_vectors(
-        self,
-        weights: sp.csr_array,
-        id: str | int,
-        *,
-        dense: npt.ArrayLike | None = None,
-        lam: float | None = None,
-        mode: str | None = None,
-    ) -> Explanation:
-        """Why the document with this id scores what it does for a ready query vector."""
-        view = self._view
-        return view.explain(view.ready_one(weights, dense), given_id(id), Settings(1, mode=mode, lam=lam))
-
-    def docs(self) -> Iterator[Doc]:
-        """Every document, in the order they were added, but for what merges moved."""
-        return self._view.docs()
-
-    def get(self, id: str | int) -> Doc | None:
-        """The document with this id."""
-        return self._view.get(given_id(id))
-
     def verify(self) -> None:
         """Reads every file in full; raises IndexFormatError naming the first that is damaged."""
-        self._view.snapshot.verify()
-
-    def info(self) -> dict[str, Any]:
-        """What the index is: encoder, slicing, counts and sizes."""
-        return self._view.info()
+        self.reader.snapshot.verify()
 
     def _commit(
         self,
@@ -380,7 +191,7 @@ class Index:
             with ExitStack() as held:
                 if alone:
                     held.enter_context(lock.writing(self.path, wait))
-                base = self._latest(self._view.snapshot)
+                base = self._latest(self.reader.snapshot)
                 self._check_identity(base.manifest)
                 build = held.enter_context(Writer(base, progress, stop))
                 done = work(build)
@@ -412,7 +223,7 @@ class Index:
             raise
         with suppress(OSError):  # the commit stands; the next writer sweeps
             snapshot.sweep(self.path, manifest)
-        if manifest.commit != self._view.snapshot.manifest.commit:
+        if manifest.commit != self.reader.snapshot.manifest.commit:
             self._show_commit(latest, manifest)
 
     def _show_commit(self, latest: Snapshot, manifest: Manifest) -> None:
@@ -430,7 +241,7 @@ class Index:
             raise self._replaced()
 
     def _check_identity(self, found: Manifest) -> None:
-        if found.identity != self._view.snapshot.manifest.identity:
+        if found.identity != self.reader.snapshot.manifest.identity:
             raise self._replaced()
 
     def _replaced(self) -> InputError:
@@ -448,12 +259,12 @@ class Index:
         An earlier generation that the folder is at is no leftover of another thread: a backup was put back.
         """
         with self._showing:
-            shown, found = self._view.snapshot.manifest, newer.manifest
+            shown, found = self.reader.snapshot.manifest, newer.manifest
             is_earlier = found.identity == shown.identity and found.generation < shown.generation
             if is_earlier and manifests.read(Folder(self.path)).commit != found.commit:
                 return
             try:
-                self._shown = self._view.moved(newer)
+                self._shown = self.reader.moved(newer)
                 return
             except GpuMemoryError as error:
                 reason = str(error)
@@ -468,30 +279,35 @@ class Index:
             told = f"could not be committed ({error.strerror}); open it again to see whether it was"
             raise InputError(f"{self.path}: {told}") from error
 
-    def _change(
-        self, work: Callable[[Writer], int], wait: float, progress: Progress | None = None, alone: bool = False
+    def write(
+        self,
+        work: Callable[[Writer], int],
+        wait: float,
+        progress: Progress | None = None,
+        alone: bool = False,
+        merge_in_thread: bool = True,
     ) -> int:
-        """Commit a change, then merge small segments where so many have come together that searches would suffer."""
+        """Commit what `work` does with a writer, then merge small segments if there are too many; return its result."""
         done = self._commit(work, wait, progress, alone)
         try:
-            self._keep_up()
+            self._keep_up(merge_in_thread)
         except (DensliceError, OSError) as error:  # the change stands
             log.warning("segments are not merged: %s", error)
         return done
 
-    def _keep_up(self) -> None:
+    def _keep_up(self, in_thread: bool) -> None:
         """Merge what is quickly merged; leave what takes longer to a thread, unless that falls behind."""
-        while group := tiers.due(self._view.snapshot.manifest.segments):
+        while group := tiers.due(self.reader.snapshot.manifest.segments):
             quick = sum(entry.docs for entry in group) <= QUICKLY
-            if self._merges_in_thread and not quick and len(group) < OVERDUE * tiers.FANOUT:
+            if in_thread and not quick and len(group) < OVERDUE * tiers.FANOUT:
                 return self._merging.start()
-            if not self._merged(tiers.due, lock.WAIT):
+            if not self._merged(tiers.due, lock.WAIT_SECONDS):
                 return None
         return None
 
     def _merge_due(self, stop: Event) -> None:
         """Merge until nothing is due."""
-        while tiers.due(self._view.snapshot.manifest.segments) and self._merged(tiers.due, MERGE_WAIT, stop):
+        while tiers.due(self.reader.snapshot.manifest.segments) and self._merged(tiers.due, MERGE_WAIT, stop):
             pass
 
     def _merged(
@@ -514,7 +330,7 @@ def open_index(
 def _reopened(kind: type[Index], path: str, identity: str, device: str, leave_out: Sequence[str]) -> Index:
     """Return the index that was pickled, if it is still there."""
     index = kind.open(path, device, leave_out=leave_out)
-    if index._view.snapshot.manifest.identity != identity:
+    if index.reader.snapshot.manifest.identity != identity:
         raise InputError(f"{path}: another index is there than the one that was pickled")
     return index
 
@@ -527,10 +343,3 @@ def _unwritable(error: BaseException, folder: Path) -> str:
         return ""
     ours = error.errno in DISK_ERRORS or str(error.filename).startswith(str(folder))
     return error.strerror or str(error) if ours else ""
-
-
-def _check_fields(filterable: Sequence[str]) -> None:
-    if isinstance(filterable, str) or not all(isinstance(field, str) and field.isprintable() for field in filterable):
-        raise InputError(f"filterable is {filterable!r}, expected a list of field names")
-    if "" in filterable or len(set(filterable)) < len(filterable):
-        raise InputError(f"filterable fields must be different and not empty: {', '.join(filterable)}")

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property, lru_cache, partial
-from itertools import chain, islice, pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from denslice import encoders
-from denslice.cores import cores
 from denslice.densify import split_by_slice
 from denslice.encoders import Encoder
 from denslice.encoders.bm25 import idf
 from denslice.errors import InputError, warn
-from denslice.records import Doc, Explanation, Query, Ranking, checked_vector, given_id
-from denslice.search import two_stage
-from denslice.search.cpu.addresses import Parts
+from denslice.index.index_info import IndexInfo
+from denslice.options import SearchOptions
+from denslice.records import AskedQuery, Doc, Explanation, Query, Ranking, checked_vector, given_id
+from denslice.search.cpu.cpu_searcher import CpuSearcher
 from denslice.search.explain import Naming, explain
 from denslice.search.filter import named_fields, parse, passing
-from denslice.search.gpu.searcher import Cards, Progress
 from denslice.search.hits import only_hits, rows_with_dense
-from denslice.search.two_stage import NO_MASK, Found, Mask, QueryVectors, Settings
+from denslice.search.query import NO_MASK, Found, Mask, QueryVectors, Searcher
 from denslice.stage_timers import stage
 from denslice.store.segment import Segment
 from denslice.store.snapshot import Snapshot
@@ -34,10 +32,9 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
 BATCH = 256  # queries searched, or documents fetched, at a time
-TOGETHER = 16  # queries a thread takes at a time, at most
-REMEMBERED = 64  # queries whose vectors are kept for the next explanation, and names of fields
+REMEMBERED = 64  # names of fields of which it is known whether a document has them
 LONGEST_NAME = 80  # characters of a field's name that a warning shows
-Where = Mapping[str, Any] | None
+Progress = Callable[[int], None]
 
 
 class Statistics(Protocol):
@@ -56,25 +53,15 @@ class Statistics(Protocol):
 class Reader:
     """A snapshot and the encoder that made its vectors."""
 
-    def __init__(self, snapshot: Snapshot, cards: Cards | None = None, progress: Progress | None = None) -> None:
-        """A commit, searched on `cards` where some are given; they take in the segments they do not hold yet."""
+    def __init__(self, snapshot: Snapshot, searcher: Searcher | None = None, progress: Progress | None = None) -> None:
+        """Open a commit for search, on the CPU or with what another commit's searcher has already loaded."""
         self.snapshot = snapshot
         self.statistics: Statistics = snapshot
-        self.cards = None if cards is None else cards.moved(snapshot.segments).load(progress)
+        self.searcher = (searcher or CpuSearcher()).moved(snapshot.segments, progress)
 
     def moved(self, snapshot: Snapshot) -> Reader:
-        """Return a view of another commit, as ready to search as this one is: what both have in common is shared."""
-        view = Reader(snapshot, self.cards)
-        if "parts" in vars(self):
-            view.parts = Parts.of(snapshot.segments, self.parts)
-            if two_stage.is_small(self.parts) and not two_stage.is_small(view.parts):
-                two_stage.load_loops(view.parts, snapshot.manifest.dimensions)  # while this one is still searched
-        return view
-
-    @cached_property
-    def parts(self) -> Parts:
-        """The segments, as they are searched on the CPU."""
-        return Parts(self.snapshot.segments)
+        """Return a reader of another commit, as ready to search as this one; both share what they have in common."""
+        return Reader(snapshot, self.searcher)
 
     @property
     def generation(self) -> int:
@@ -97,40 +84,30 @@ class Reader:
         """How many tokens there are."""
         return self.snapshot.manifest.encoder_options.get("vocab") or len(self.snapshot.words)
 
-    def rank(self, queries: Iterable[Query], settings: Settings, where: Where) -> Iterator[Ranking]:
-        """The best documents for each query, in the queries' order."""
+    def rank(self, queries: Iterable[Query], options: SearchOptions) -> Iterator[Ranking]:
+        """Return the best documents for each query, in the queries' order."""
         queries, first = iter(queries), 0
         while batch := list(islice(queries, BATCH)):
             with stage("encode"):
                 encoded = self.encode(batch, first)
-            yield from self.rank_encoded([given_id(query.id) for query in batch], encoded, settings, where)
+            yield from self.rank_encoded(batch, encoded, options)
             first += len(batch)
 
-    def rank_ready(self, encoded: Encoded, settings: Settings, where: Where) -> list[Ranking]:
-        """The best documents for each ready vector."""
+    def rank_ready(self, encoded: Encoded, options: SearchOptions) -> list[Ranking]:
+        """Return the best documents for each ready vector."""
         count = encoded.weights.shape[0]
         if count <= BATCH:
-            return self.rank_encoded([""] * count, encoded, settings, where)
-        batches = (encoded.rows(start, start + BATCH) for start in range(0, count, BATCH))
-        return [ranking for batch in batches for ranking in self.rank_ready(batch, settings, where)]
+            return self.rank_encoded([Query("")] * count, encoded, options)
+        batches = (encoded.rows(slice(start, start + BATCH)) for start in range(0, count, BATCH))
+        return [ranking for batch in batches for ranking in self.rank_ready(batch, options)]
 
-    def rank_encoded(
-        self, ids: Sequence[str], encoded: Encoded, settings: Settings, where: Where = None
-    ) -> list[Ranking]:
-        """The best documents for each query, the queries being encoded already."""
-        found = self.find(self.query_vectors(encoded, settings), settings, where)
-        if where is not None and not any(one.ids for one in found):
-            self._warn_of_unknown_fields(where)
-        return [self._ranking(id, one) for id, one in zip(ids, found, strict=True)]
-
-    def explain(self, encoded: Encoded, id: str, settings: Settings) -> Explanation:
-        """Why a document scores what it does for one encoded query."""
-        return self.explain_vectors(*self.explained(encoded, settings), id)
-
-    def explained(self, encoded: Encoded, settings: Settings) -> tuple[QueryVectors, QueryVectors]:
-        """One encoded query as it is asked, and as it was before any slicing."""
-        asked, whole = (self.query_vectors(encoded, settings, sliced)[0] for sliced in (True, False))
-        return asked, replace(whole, phrases=encoded.phrases)
+    def rank_encoded(self, queries: Sequence[Query], encoded: Encoded, options: SearchOptions) -> list[Ranking]:
+        """Return the best documents for each query, whose vectors are given."""
+        found = self.find(self.query_vectors(encoded, options), options)
+        if options.where is not None and not any(one.ids for one in found):
+            self._warn_of_unknown_fields(options.where)
+        both = enumerate(zip(queries, found, strict=True))
+        return [self._ranking(query, one, Asked(self, query, encoded, at, options)) for at, (query, one) in both]
 
     def explain_vectors(self, query: QueryVectors, whole: QueryVectors, id: str) -> Explanation:
         """Why a document scores what it does for a query; `whole` is the query before any slicing, with its phrases."""
@@ -159,17 +136,6 @@ class Reader:
         """The queries' vectors, before idf and λ. An error counts the queries from `first`."""
         reads = self.encoder.reads
         return self.encoder.encode_queries([_read(query, at, reads) for at, query in enumerate(queries, first)])
-
-    def encode_again(self, query: Query) -> Encoded:
-        """The query's vectors, kept for a while: it is often explained for one document after the other."""
-        if self.encoder.reads == "text" and isinstance(query.text, str):
-            return self._encode_text(query.text)
-        return self.encode([query])
-
-    @cached_property
-    def _encode_text(self) -> Callable[[str], Encoded]:
-        encode = self.encoder.encode_queries  # not self: a view that is let go of shall be gone at once
-        return lru_cache(REMEMBERED)(lambda text: encode([text]))
 
     def ready(self, weights: object, dense: object = None) -> Encoded:
         """Ready query vectors, checked: rows of lexical weights, and a dense vector for each where there are any."""
@@ -204,69 +170,38 @@ class Reader:
         if width != found:
             raise InputError(f"the query has {found} dimensions, the index {width}")
 
-    def info(self) -> dict[str, Any]:
-        """What the index is: encoder, slicing, counts and sizes."""
-        manifest, slicing = self.snapshot.manifest, self.snapshot.manifest.slicing
-        return {
-            "path": str(self.snapshot.folder),
-            "documents": self.snapshot.docs,
-            "deleted": sum(segment.deleted for segment in manifest.segments),
-            "segments": len(manifest.segments),
-            "generation": manifest.generation,
-            "encoder": manifest.encoder,
-            "encoder_options": dict(manifest.encoder_options),
-            "slicing": slicing.kind,
-            "slices": slicing.slices,
-            "skip": slicing.skip,
-            "seed": slicing.seed,
-            "query": manifest.query,
-            "filterable": list(manifest.filterable),
-            "dimensions": manifest.dimensions,
-            "vocabulary": self.vocab,
-            "weights": sum(segment.weights for segment in manifest.segments),
-            "bytes": self.snapshot.bytes(),
-        }
+    def info(self) -> IndexInfo:
+        """Return what the index is: encoder, slicing, counts and sizes."""
+        return IndexInfo.of(self.snapshot, self.vocab)
 
-    def find(self, queries: Sequence[QueryVectors], settings: Settings, where: Where = None) -> list[Found]:
+    def find(self, queries: Sequence[QueryVectors], options: SearchOptions) -> list[Found]:
         """What is found for each query, on all cores."""
         with stage("filter"):
-            masks = self._masks(where)
+            masks = self._masks(options.where)
         with stage("search"):
-            search = partial(self._search, settings)
-            return only_hits(search, queries, masks, settings.k, self.snapshot.segments, lambda: self._with_dense)
 
-    def _search(self, settings: Settings, queries: Sequence[QueryVectors], masks: Sequence[Mask]) -> list[Found]:
-        """The best documents for each query, and with a dense vector every document has a score."""
-        if self.cards is not None:
-            return self.cards.search(queries, settings, masks)
-        if len(queries) == 1:
-            return [two_stage.search(self.parts, queries[0], settings, masks)]
-        threads = cores()
-        few = max(1, min(TOGETHER, len(queries) // (2 * threads)))  # of a thread at a time
-        some = [queries[at : at + few] for at in range(0, len(queries), few)]
-        search = partial(two_stage.search_some, self.parts, settings=settings, masks=masks)
-        if threads == 1:
-            return list(chain.from_iterable(map(search, some)))
-        with ThreadPoolExecutor(threads) as pool:
-            return list(chain.from_iterable(pool.map(search, some)))
+            def search(queries: Sequence[QueryVectors], masks: Sequence[Mask]) -> list[Found]:
+                return self.searcher.search(queries, options, masks)
+
+            return only_hits(search, queries, masks, options.k, self.snapshot.segments, lambda: self._with_dense)
 
     @cached_property
     def _with_dense(self) -> list[Mask]:
         """Per segment a 1 for each row that has a dense vector."""
         return [rows_with_dense(segment) for segment in self.snapshot.segments]
 
-    def query_vectors(self, encoded: Encoded, settings: Settings, sliced: bool = True) -> list[QueryVectors]:
+    def query_vectors(self, encoded: Encoded, options: SearchOptions, sliced: bool = True) -> list[QueryVectors]:
         """Each query as search takes it, with the parts its mode asks for and λ in its dense vector.
 
         A dense vector that is all zeros, or is weighed by 0, is none.
         """
-        mode = settings.mode or ("lexical" if encoded.dense is None else "hybrid")
+        mode = options.mode or ("lexical" if encoded.dense is None else "hybrid")
         if mode != "lexical" and encoded.dense is None:
             raise InputError(f"mode {mode} needs dense vectors, and this index or query has none")
         keys, weights, starts = self._weighted(encoded.weights, sliced)
         if mode == "dense":
             starts = np.zeros_like(starts)
-        lam = self.encoder.lam if settings.lam is None else settings.lam
+        lam = self.encoder.lam if options.lam is None else options.lam
         vectors: list[Floats | None] = [None] * (len(starts) - 1)
         if mode != "lexical" and encoded.dense is not None:
             weighed = np.float32(lam) * encoded.dense  # (queries, dimensions)
@@ -287,7 +222,7 @@ class Reader:
             data = weights.data
         return weights.indices.astype(np.int64), data, weights.indptr
 
-    def _masks(self, where: Where) -> list[Mask]:
+    def _masks(self, where: Mapping[str, Any] | None) -> list[Mask]:
         """Per segment a 0 for each row that is deleted or does not pass; empty where every row may be found."""
         segments = self.snapshot.segments
         live = [NO_MASK if segment.live is None else segment.live for segment in segments]
@@ -306,25 +241,55 @@ class Reader:
     @cached_property
     def _has_field(self) -> Callable[[str], bool]:
         """Whether a document has a field; kept, since nothing changes in a commit. Without documents, always."""
-        segments = self._every_segment()
+        segments = self.every_segment()
         return lru_cache(REMEMBERED)(lambda field: not segments or any(s.documents.has_field(field) for s in segments))
 
-    def _every_segment(self) -> Sequence[Segment]:
+    def every_segment(self) -> Sequence[Segment]:
+        """Return the segments of all documents."""
         return self.snapshot.segments
 
-    def _ranking(self, query_id: str, found: Found) -> Ranking:
+    def _ranking(self, query: Query, found: Found, asked: AskedQuery) -> Ranking:
         parts = tuple(zip(found.lexical.tolist(), found.dense.tolist(), strict=True)) if len(found.dense) else ()
-        documents = partial(self._documents, found)
-        return Ranking(query_id, tuple(found.ids), tuple(found.scores.tolist()), parts, documents)
+        documents = partial(self.documents, found)
+        scores = tuple(found.scores.tolist())
+        return Ranking(given_id(query.id), tuple(found.ids), scores, parts, documents, asked, found.missing)
 
-    def _documents(self, found: Found) -> list[Doc]:
-        """The documents found, in their order."""
+    def documents(self, found: Found) -> list[Doc]:
+        """Fetch the documents of a ranking in its order."""
         docs: dict[tuple[int, int], Doc] = {}
         with stage("documents"):
             for at in np.unique(found.segments).tolist():
                 rows = found.rows[found.segments == at].tolist()
                 docs |= {(at, row): doc for row, doc in self.snapshot.segments[at].documents.fetch(rows).items()}
         return [docs[place] for place in zip(found.segments.tolist(), found.rows.tolist(), strict=True)]
+
+
+class Asked:
+    """A query as one commit was asked it: encoded once, and laid out once for all explanations."""
+
+    def __init__(self, reader: Reader, query: Query, encoded: Encoded, at: int, options: SearchOptions) -> None:
+        """Keep the row `at` of a batch of encoded queries."""
+        self._reader, self._query, self._batch, self._at, self._options = reader, query, encoded, at, options
+
+    @cached_property
+    def _encoded(self) -> Encoded:
+        return self._batch.rows(slice(self._at, self._at + 1))
+
+    @cached_property
+    def _vectors(self) -> tuple[QueryVectors, QueryVectors]:
+        """The query as it is searched, and as it is before any slicing, with its phrases."""
+        searched, whole = (
+            self._reader.query_vectors(self._encoded, self._options, sliced)[0] for sliced in (True, False)
+        )
+        return searched, replace(whole, phrases=self._reader.encoder.phrases(self._query.text))
+
+    def tokens(self) -> set[str]:
+        """Return the query's tokens."""
+        return {self._reader.encoder.token(int(id)) for id in self._encoded.weights.indices}
+
+    def explain(self, id: str) -> Explanation:
+        """Explain the score of the document with this id."""
+        return self._reader.explain_vectors(*self._vectors, id)
 
 
 def _read(query: object, position: int, reads: str) -> object:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from denslice import encoders
-from denslice.encoders.mini import NAME as EMBEDDED
+from denslice.encoders.mini import EMBEDDED
 from denslice.errors import DensliceError, InputError
 from denslice.index.index import Index
 from denslice.index.writer import Progress, Writer
@@ -27,9 +27,9 @@ from denslice.store.backup import file_names
 from denslice.store.files import replace_file, sync_folder
 from denslice.store.folder import Folder
 from denslice.store.format2 import Format2
-from denslice.store.manifest import FORMAT, Manifest, SlicingEntry
-from denslice.store.segment_writer import DocBatch
-from denslice.store.snapshot import PARTS, UPGRADE, Snapshot
+from denslice.store.manifest import INDEX_FORMAT, Manifest, SlicingEntry
+from denslice.store.segment_writer import StoredBatch
+from denslice.store.snapshot import SUBFOLDERS, UPGRADE, Snapshot
 
 BEGUN = "begun.json"  # says from which commit, and that all of it is there
 AT_ONCE = 4_096  # documents encoded for one commit
@@ -47,10 +47,10 @@ def upgrade(path: Path, progress: Progress | None = None) -> Upgraded:
     """Upgrade the index in a folder if it needs to be, and return what was done. Until the end it stays as it was."""
     home = Folder(path)
     found = manifests.format_of(home)
-    if found not in (FORMAT, *manifests.UPGRADED):
+    if found not in (INDEX_FORMAT, *manifests.UPGRADABLE_FORMATS):
         manifests.check_format(home.path, found)
     try:
-        return (_encoded_again if found == FORMAT else _from_format_2)(home.path, progress)
+        return (_encoded_again if found == INDEX_FORMAT else _from_format_2)(home.path, progress)
     except OSError as error:
         told = f"could not be upgraded ({error.strerror or error})"
         raise InputError(f"{home.path}: {told}; nothing is lost, and the same command goes on where it was") from error
@@ -65,10 +65,10 @@ def _from_format_2(path: Path, progress: Progress | None) -> Upgraded:
             docs = (doc for _, batches in old.segments() for batch in batches for doc in batch.docs)
             settings = _settings(old.body, old.body["slicing"])
             _build(path, old.commit, lambda to: _encode(to, settings, docs, progress))
-            reason = f"format 2 to {FORMAT}, encoded again with the embedded model as it is now"
+            reason = f"format 2 to {INDEX_FORMAT}, encoded again with the embedded model as it is now"
         else:
             _build(path, old.commit, lambda to: _copy(to, old, progress))
-            reason = f"format 2 to {FORMAT}, vectors as they were"
+            reason = f"format 2 to {INDEX_FORMAT}, vectors as they were"
         _take_place(path, {"generation": old.body["generation"] + 1})
     return Upgraded(old.docs, reason)
 
@@ -139,7 +139,7 @@ def _is_whole(place: Path) -> bool:
 
 def _encode(to: Path, settings: Mapping[str, Any], docs: Iterator[Doc], progress: Progress | None) -> None:
     """Encode the documents that are not there yet, some in each commit."""
-    index = Index.open(to) if manifests.is_there(to) else Index.create(to, **settings)
+    index = Index.open(to) if manifests.has_manifest(to) else Index.create(to, **settings)
     with index:
         for _ in islice(docs, len(index)):
             pass
@@ -149,7 +149,7 @@ def _encode(to: Path, settings: Mapping[str, Any], docs: Iterator[Doc], progress
 
 def _copy(to: Path, old: Format2, progress: Progress | None) -> None:
     """Copy documents and vectors, each segment in a commit."""
-    if not manifests.is_there(to):
+    if not manifests.has_manifest(to):
         snapshot.create(to, _manifest(old))
     with _Copy.open(to) as new:
         done = len(new)
@@ -167,7 +167,7 @@ class _Copy(Index):
     """An index that takes documents with the vectors they have."""
 
     def take(
-        self, words: list[str], slicing: Slicing | None, dimensions: int | None, batches: Iterator[DocBatch]
+        self, words: list[str], slicing: Slicing | None, dimensions: int | None, batches: Iterator[StoredBatch]
     ) -> None:
         """Add documents in one commit; the words and the slicing come before the first."""
 
@@ -175,7 +175,7 @@ class _Copy(Index):
             build.take_words(words[len(build.words) :])
             return build.take_stored(slicing, dimensions, batches)
 
-        self._commit(work, lock.WAIT)
+        self._commit(work, lock.WAIT_SECONDS)
 
 
 def _manifest(old: Format2) -> Manifest:
@@ -196,12 +196,12 @@ def _take_place(path: Path, changes: Mapping[str, Any]) -> None:
     """Move the new index's files in and commit its manifest. Each step can be done again."""
     new = path / UPGRADE / "index"
     manifest = manifests.read(Folder(new))
-    for part in PARTS:
+    for part in SUBFOLDERS:
         (path / part).mkdir(exist_ok=True)
     for name in _top_names(manifest):
         if (new / name).exists():
             (new / name).rename(path / name)
-    for part in PARTS:
+    for part in SUBFOLDERS:
         sync_folder(path / part)
     manifests.write(path, replace(manifest, commit=manifests.new_name(), **changes))
     snapshot.sweep(path, manifests.read(Folder(path)))

@@ -28,8 +28,7 @@ from denslice.store.container import ENDING, write_container
 from denslice.store.files import sync_folder
 from denslice.store.manifest import FileEntry, Manifest, SegmentEntry, SlicingEntry, new_name
 from denslice.store.segment import DELETIONS, SEGMENTS, Segment
-from denslice.store.segment_writer import DocBatch as StoredBatch
-from denslice.store.segment_writer import SegmentWriter
+from denslice.store.segment_writer import SegmentWriter, StoredBatch
 from denslice.store.session import session
 from denslice.store.snapshot import VOCABULARY, WRITING, Snapshot
 from denslice.store.vocabulary import Growth, merged_words, word_arrays
@@ -147,7 +146,7 @@ class Writer:
         updated = 0
         for segment in self.base.segments:
             rows = segment.live_rows(list(changes))
-            for batch in segment.some_batches(np.array(sorted(rows.values()), dtype=np.int64), BATCH):
+            for batch in segment.batches(np.array(sorted(rows.values()), dtype=np.int64), BATCH):
                 docs = [replace(doc, meta=dict(changes[doc.id])) for doc in batch.docs]
                 self._take_places([doc.id for doc in docs])
                 self._store(replace(batch, docs=docs))
@@ -411,7 +410,7 @@ def _is_unicode(doc: Doc) -> bool:
 
 def encode_batches(docs: Iterator[Doc], encoder: Encoder) -> Iterator[DocBatch]:
     """The documents with their vectors, as many at a time as the encoder likes."""
-    while batch := list(islice(docs, min(encoder.at_once, BATCH))):
+    while batch := list(islice(docs, min(encoder.batch_docs, BATCH))):
         yield batch, encoder.encode_docs([_read(doc, encoder.reads) for doc in batch])
 
 
@@ -440,7 +439,8 @@ def ready_batches(
         raise InputError(f"{len(ids):,} ids for {weights.shape[0]:,} vectors{told}")
     if dense is not None and len(dense) != len(ids):
         raise InputError(f"{len(ids):,} ids for {len(dense):,} dense vectors")
+    encoded = Encoded(weights, dense)
     for start in range(0, len(ids), BATCH):
         batch = range(start, min(start + BATCH, len(ids)))
         docs = list(checked_docs((Doc(ids[i], "" if texts is None else texts[i]) for i in batch), start))
-        yield docs, Encoded(weights[start : start + BATCH], None if dense is None else dense[start : start + BATCH])
+        yield docs, encoded.rows(slice(start, start + BATCH))

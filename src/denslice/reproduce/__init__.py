@@ -1,1 +1,1 @@
-"""The paper's tables and figure, for any collection and any models: encode once, measure cell by cell, write pages."""
+"""The paper's tables and figure for any collection and models: encode once, measure cell by cell, write one page."""

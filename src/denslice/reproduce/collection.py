@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from denslice.corpus.datasets import PREFIX, is_dataset
+from denslice.corpus.datasets import DATASET_PREFIX, is_dataset
 from denslice.corpus.documents import read_docs, read_queries
 from denslice.corpus.runs import read_qrels
 from denslice.errors import InputError
@@ -59,7 +59,7 @@ def _qrels_file(folder: Path, split: str) -> Path:
 
 
 def _name(source: str) -> str:
-    return source.removeprefix(PREFIX) if is_dataset(source) else Path(source).resolve().name
+    return source.removeprefix(DATASET_PREFIX) if is_dataset(source) else Path(source).resolve().name
 
 
 def _told(id: str, text: str) -> bytes:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from denslice.errors import InputError
 from denslice.store.files import replace_file
-from denslice.vectors import Encoded, Floats, stacked
+from denslice.vectors import Encoded
 
 PART_BYTES = 12 << 20  # about as large as a file gets, so that files can travel
 Rows = tuple[int, int]  # the first, and the one after the last
@@ -34,8 +34,7 @@ def write_rows(folder: Path, first: int, encoded: Encoded, precision: Precision)
     """Writes rows, the first of which is `first`, in as few files as their size allows."""
     _check_range(encoded, precision)
     for start, end in _cuts(encoded, precision):
-        dense = None if encoded.dense is None else encoded.dense[start:end]
-        _write(folder, first + start, Encoded(encoded.lexical[start:end], dense), precision)
+        _write(folder, first + start, encoded.rows(slice(start, end)), precision)
 
 
 def read_rows(folder: Path, vocab: int) -> Iterator[Encoded]:
@@ -46,13 +45,7 @@ def read_rows(folder: Path, vocab: int) -> Iterator[Encoded]:
 
 def read_all(folder: Path, vocab: int) -> Encoded:
     """The rows of all files."""
-    return joined(list(read_rows(folder, vocab)))
-
-
-def joined(some: Sequence[Encoded]) -> Encoded:
-    """The rows of several in one."""
-    dense: list[Floats] = [one.dense for one in some if one.dense is not None]
-    return Encoded(stacked([one.lexical for one in some]), np.concatenate(dense) if dense else None)
+    return Encoded.joined(list(read_rows(folder, vocab)))
 
 
 def _held(folder: Path) -> list[Rows]:

@@ -194,9 +194,9 @@ def _load(
 ) -> WholeBm25 | TransformerEncoder:
     if model.place == BM25:
         return WholeBm25(collection.doc_texts())
-    from denslice.encoders.torch.transformer_encoder import BATCH, TransformerEncoder
+    from denslice.encoders.torch.transformer_encoder import BATCH_TEXTS, TransformerEncoder
 
-    return TransformerEncoder.load(model.place, device, BATCH if batch is None else batch)
+    return TransformerEncoder.load(model.place, device, BATCH_TEXTS if batch is None else batch)
 
 
 def _facts(model: NamedModel, encoder: WholeBm25 | TransformerEncoder) -> Facts:

@@ -1,4 +1,4 @@
-"""Figure 3: what θ and the number of candidates give and cost, by stage one alone and with reranking."""
+"""Figure 3: effectiveness and latency by θ and number of candidates, for stage one alone and with reranking."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from denslice.reproduce.figure3_plot import Line, Point, drawn
 from denslice.reproduce.table_page import Grid, Page, Results, markdown
 
 HEAD = ["model", "θ", "candidates", "MRR@10", "R@1000", "ms p50", "stage one alone: MRR@10", "R@1000", "ms p50"]
+TITLE = "Figure 3: θ and the number of candidates"
 NOTE = (
-    "Stride slicing and a sliced query, as in the paper. θ leaves query weights of at most θ out of stage one, "
-    "which keeps eight at least; the candidates are then rescored with every weight. θ = 0 is exact. Latency is a "
-    "search by itself, top 1000, on one CPU core: p50 over 200 queries of the fastest of three. Stage one alone "
-    "ranks by scores as postings round them, which is up to 1/255 of the highest too high."
+    "The slicing is stride and the query is sliced, as in the paper. Stage one leaves out query weights of at most θ, "
+    "but uses at least eight; the candidates are then rescored with every weight. θ = 0 is exact. Latency is the time "
+    "of one search for the top 1000 on one CPU core: p50 over 200 queries, the fastest of three runs each. Stage one "
+    "alone ranks by the rounded scores of the postings, which are too high by at most 1/255 of the highest score."
 )
 
 
 def settings(models: Sequence[Encodings], grid: Grid) -> list[Setting]:
-    """Every point."""
+    """Return every point."""
     return [
         setting
         for model in lexical_models(models)
@@ -29,17 +30,17 @@ def settings(models: Sequence[Encodings], grid: Grid) -> list[Setting]:
 
 
 def page(models: Sequence[Encodings], grid: Grid, results: Results, collection: Collection) -> Page:
-    """A plot for each model, and every point in a table."""
+    """Return a plot for each model, and every point in a table."""
     plots: dict[str, bytes] = {}
     rows, images = [], []
     for model in lexical_models(models):
         title = f"{model.name} on {collection.name}, {max(grid.slices)} slices"
         name = f"figure3-{model.name}"
-        plots |= {f"{name}.{kind}": data for kind, data in drawn(title, *_lines(model, grid, results)).items()}
+        plots[f"{name}.svg"] = drawn(title, *_lines(model, grid, results))
         images.append(f"![MRR@10 and R@1000 of {title} against latency, for values of θ and of candidates]({name}.svg)")
         rows += _rows(model, grid, results)
     text = "\n\n".join([*images, markdown(HEAD, rows), NOTE])
-    return Page("figure3", text, results, plots)
+    return Page("figure3", TITLE, text, results, plots)
 
 
 def _index(model: Encodings, grid: Grid) -> IndexSetting:
@@ -56,14 +57,14 @@ def _reranked(model: Encodings, grid: Grid) -> list[Setting]:
 
 
 def _varied(model: Encodings, grid: Grid) -> list[Setting]:
-    """Every number of candidates at three values of θ: the paper's or the next above it, a middle and the largest."""
+    """Return every number of candidates at three θ: the paper's or the next above it, a middle one and the largest."""
     above = sorted(theta for theta in grid.thetas if theta >= PAPER_THETA)
     thetas = sorted({above[0], above[len(above) // 2], above[-1]}) if above else []
     return [Setting(_index(model, grid), "sliced", theta, some) for theta in thetas for some in sorted(grid.candidates)]
 
 
 def _lines(model: Encodings, grid: Grid, results: Results) -> tuple[list[Line], list[Line]]:
-    """The lines over θ, and those over candidates, one for each θ."""
+    """Return the lines over θ, and those over candidates, one for each θ."""
     over_theta = [
         Line("stage one alone", [_point(s, results, f"{s.theta:g}") for s in _first_stage(model, grid)]),
         Line("with reranking", [_point(s, results, f"{s.theta:g}") for s in _reranked(model, grid)]),

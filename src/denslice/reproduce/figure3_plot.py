@@ -1,4 +1,4 @@
-"""The drawing of figure 3: θ in the upper panels, candidates in the lower, latency on a log axis."""
+"""Draws figure 3: θ in the upper panels, candidates in the lower ones, latency on a logarithmic axis."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from denslice.errors import MissingExtraError
 
-STAGES = ("#0072b2", "#d55e00")  # Okabe and Ito's colours, which colour-blind people tell apart too
+STAGES = ("#0072b2", "#d55e00")  # from Okabe and Ito's palette for colour-blind readers
 THETAS = ("#009e73", "#cc79a7", "#e69f00")
 MARKERS = ("o", "s", "^")
 INK = "#333333"
@@ -16,7 +16,7 @@ PAPER = {"boxstyle": "square,pad=0.05", "facecolor": "white", "edgecolor": "none
 LABEL, LABEL_WIDTH, LABEL_HEIGHT = 7, 6, 9  # size in points; pixels of a character, and of a line
 LEAST_RISE, LEAST_RATIO = 0.02, 4  # of the axes: what is closer than this should not look far apart
 STYLE: dict[Any, Any] = {
-    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],  # one name keeps the file small
     "font.size": 9,
     "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "denslice",
@@ -33,7 +33,7 @@ STYLE: dict[Any, Any] = {
 
 
 class Point(NamedTuple):
-    """One setting: what it costs and what it finds."""
+    """One setting: its latency and effectiveness."""
 
     milliseconds: float
     rr: float
@@ -42,14 +42,14 @@ class Point(NamedTuple):
 
 
 class Line(NamedTuple):
-    """Settings that belong together."""
+    """Settings that one line connects."""
 
     name: str
     points: list[Point]
 
 
-def drawn(title: str, over_theta: Sequence[Line], over_candidates: Sequence[Line]) -> dict[str, bytes]:
-    """The figure as PNG and SVG, by the ending of its file."""
+def drawn(title: str, over_theta: Sequence[Line], over_candidates: Sequence[Line]) -> bytes:
+    """Return the figure as SVG."""
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure
@@ -66,11 +66,13 @@ def drawn(title: str, over_theta: Sequence[Line], over_candidates: Sequence[Line
             _draw(left, lines, colours, across, "rr", "MRR@10")
             _draw(right, lines, colours, across, "recall", "R@1000")
             right.legend(title=varied, loc="best", alignment="left")
-        figure.draw_without_rendering()  # settles the layout, so that places on it are known
+        figure.draw_without_rendering()  # fixes the layout, which labels are placed by
         for (left, right), (lines, _, _) in zip(panels, rows, strict=True):
             _label(left, lines, "rr")
             _label(right, lines, "recall")
-        return {kind: _saved(figure, kind) for kind in ("png", "svg")}
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+        return buffer.getvalue()
 
 
 def _draw(
@@ -95,20 +97,20 @@ def _draw(
 
 
 def _span(values: Sequence[float]) -> tuple[float, float]:
-    """The ends of a log axis: the values and some room, and at least LEAST_RATIO from one end to the other."""
+    """Return the ends of a logarithmic axis: the values and a margin, at least LEAST_RATIO apart."""
     low, high = min(values), max(values)
     room = max((high / low) ** 0.1, (LEAST_RATIO * low / high) ** 0.5)
     return low / room, high * room
 
 
 def _ticks(across: tuple[float, float]) -> list[float]:
-    """Round numbers, more of them where the axis is short."""
+    """Return round numbers, more of them if the axis is short."""
     steps = (1, 1.5, 2, 3, 5, 7) if across[1] / across[0] < 10 else (1, 2, 5)
     return [step * 10.0**power for power in range(-4, 6) for step in steps]
 
 
 def _label(panel: Any, lines: Sequence[Line], measure: str) -> None:
-    """Writes what each point stands for, above or below it, where there is room; ends of lines come first."""
+    """Label each point above or below it if there is room; the ends of lines come first."""
     taken = [panel.transData.transform(_place(point, measure)) for line in lines for point in line.points]
     boxes = [(x - 3, y - 3, x + 3, y + 3) for x, y in taken]
     for line in lines:
@@ -132,9 +134,3 @@ def _place(point: Point, measure: str) -> tuple[float, float]:
 
 def _overlap(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
     return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
-
-
-def _saved(figure: Any, kind: str) -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format=kind, dpi=200, metadata={"Date": None} if kind == "svg" else None)
-    return buffer.getvalue()

@@ -1,4 +1,4 @@
-"""Settings to figures: build the index, check it against the definition, search every query by itself, measure."""
+"""SearchOptions to figures: build the index, check it against the definition, search every query by itself, measure."""
 
 from __future__ import annotations
 
@@ -17,15 +17,14 @@ from denslice import Index
 from denslice.densify import split_by_slice
 from denslice.evaluate.evaluation import as_run, evaluate
 from denslice.index.reader import Reader
+from denslice.options import SearchOptions
 from denslice.provenance import hardware, provenance
-from denslice.records import Ranking
+from denslice.records import Query, Ranking
 from denslice.reproduce import definition, flat
 from denslice.reproduce.cell_settings import IndexSetting, Setting
 from denslice.reproduce.cells import Cells, Figures
 from denslice.reproduce.collection import Collection
-from denslice.reproduce.encoded_rows import joined
 from denslice.reproduce.encoding import Encodings
-from denslice.search.two_stage import Settings
 from denslice.store.snapshot import Snapshot
 from denslice.store.tiers import SEGMENT_DOCS
 from denslice.vectors import Encoded
@@ -101,16 +100,18 @@ class Measuring:
             asked = Encoded(split_by_slice(queries.lexical, slicing)[0], queries.dense)
         mode = setting.index.mode
         lam = 1.0 if mode == "dense" else model.facts.lam
-        how = Settings(K, setting.theta, setting.candidates, mode, lam, setting.candidates_from, setting.rerank)
+        how = SearchOptions(
+            K, setting.theta, setting.candidates, mode, lam, setting.candidates_from, rerank=setting.rerank
+        )
 
         def search(ids: Sequence[str], some: Encoded) -> list[Ranking]:
-            return view.rank_encoded(ids, some, how)
+            return view.rank_encoded([Query(id) for id in ids], some, how)
 
         if setting.rerank:  # stage one alone is rounded: its index is checked by the settings that rerank
-            rankings = search(self._query_ids[:CHECKED], _rows(asked, slice(CHECKED)))
-            docs = _rows(_only(next(model.doc_parts()), mode), slice(definition.ROWS))
+            rankings = search(self._query_ids[:CHECKED], asked.rows(slice(CHECKED)))
+            docs = _only(next(model.doc_parts()), mode).rows(slice(definition.ROWS))
             kept = None if setting.index.slices is None else slicing
-            defined = definition.scores(_rows(queries, slice(CHECKED)), docs, kept, setting.query, lam)
+            defined = definition.scores(queries.rows(slice(CHECKED)), docs, kept, setting.query, lam)
             definition.check(rankings, defined, self._collection.doc_ids, setting)
         rankings, times = self._searched(search, asked)
         return self._judged(rankings, times, view.snapshot.bytes(), lost_share(view))
@@ -119,8 +120,8 @@ class Measuring:
         """The ranking of every query, and how many milliseconds some of them take by themselves."""
         ids, rankings = self._query_ids, []
         for at in range(0, len(ids), AT_ONCE):
-            rankings += search(ids[at : at + AT_ONCE], _rows(queries, slice(at, at + AT_ONCE)))
-        rows = [_rows(queries, slice(at, at + 1)) for at in range(min(TIMED, len(ids)))]
+            rankings += search(ids[at : at + AT_ONCE], queries.rows(slice(at, at + AT_ONCE)))
+        rows = [queries.rows(slice(at, at + 1)) for at in range(min(TIMED, len(ids)))]
         passes = [[_milliseconds(search, row) for row in rows] for _ in range(REPEATS)]
         return rankings, np.min(passes, axis=0).tolist()
 
@@ -173,10 +174,10 @@ def _gathered(parts: Iterator[Encoded]) -> Iterator[Encoded]:
     for part in parts:
         held.append(part)
         if sum(one.lexical.shape[0] for one in held) >= SEGMENT_DOCS:
-            yield joined(held)
+            yield Encoded.joined(held)
             held = []
     if held:
-        yield joined(held)
+        yield Encoded.joined(held)
 
 
 def _only(encoded: Encoded, mode: str) -> Encoded:
@@ -184,7 +185,3 @@ def _only(encoded: Encoded, mode: str) -> Encoded:
     if mode == "dense":
         return Encoded(sp.csr_array(encoded.lexical.shape, dtype=np.float32), encoded.dense)
     return Encoded(encoded.lexical, encoded.dense if mode == "hybrid" else None)
-
-
-def _rows(encoded: Encoded, rows: slice) -> Encoded:
-    return Encoded(encoded.lexical[rows], None if encoded.dense is None else encoded.dense[rows])

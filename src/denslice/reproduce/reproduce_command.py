@@ -1,4 +1,4 @@
-"""The command `denslice reproduce`: options → library calls → printing. Registered by `app.command()(reproduce)`."""
+"""The command `denslice reproduce`, registered in denslice/__main__.py."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CANDIDATES = "1000,2000,5000,10000"
 
 
 class What(StrEnum):
-    """What is made: the vectors alone, a table or the figure."""
+    """What the command makes: the vectors alone, a table or the figure."""
 
     ENCODE = "encode"
     TABLE1 = "table1"
@@ -40,26 +40,24 @@ def reproduce(
     models: Annotated[
         list[str], typer.Option(metavar="NAME=FOLDER", help="A model's folder or hub id, or bm25; can be repeated.")
     ],
-    work: Annotated[Path, typer.Option(metavar="FOLDER", help="Where vectors and finished cells are kept.")],
-    to: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where Markdown, JSON and plots go.")] = None,
+    work: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder that keeps vectors and finished cells.")],
+    to: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Folder for the page, JSON and plots.")] = None,
     split: Annotated[str, typer.Option(help="Which judgements of a BEIR folder: qrels/SPLIT.tsv.")] = "test",
     slices: Annotated[str, typer.Option(help="Numbers of slices, with commas between.")] = SLICES,
     theta: Annotated[str, typer.Option(help="Values of θ on the figure.")] = THETAS,
     candidates: Annotated[str, typer.Option(help="Numbers of candidates on the figure.")] = CANDIDATES,
-    again: Annotated[bool, typer.Option("--again", help="Measure anew what is kept in the work folder.")] = False,
-    device: Annotated[
-        str | None, typer.Option(help="To encode on: cpu or cuda. Default: a GPU if there is one.")
-    ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Measure again what the work folder already has.")] = False,
+    device: Annotated[str | None, typer.Option(help="Encode on cpu or cuda. Default: a GPU if there is one.")] = None,
     batch: Annotated[int | None, typer.Option(help="Texts a model encodes at a time.")] = None,
 ) -> None:
-    """Make a table or the figure of the paper again, on any collection with any models."""
+    """Reproduce a table or the figure of the paper on any collection with any models."""
     from denslice.cli.output import write_line
     from denslice.reproduce.collection import read_collection
     from denslice.reproduce.encoding import parsed_models
     from denslice.reproduce.table_page import Grid, write
 
     if what is What.FIGURE3 and to is None:
-        raise InputError("figure3 draws plots: say with --to which folder they go to")
+        raise InputError("figure3 draws plots: name a folder for them with --to")
     asked = parsed_models(models)
     grid = Grid(_numbers(slices, int), _numbers(theta, float), _numbers(candidates, int))
     collection = read_collection(data, split)
@@ -76,7 +74,7 @@ def reproduce(
 
 
 def _made(what: What, collection: Collection, models: Sequence[Encodings], grid: Grid, work: Path, again: bool) -> Page:
-    """The page, every cell of it measured or found in the work folder."""
+    """Return the page; cells that the work folder lacks are measured."""
     from denslice.cli.output import progress_bar
     from denslice.reproduce import figure3, table1, table2, table3
     from denslice.reproduce.measuring import Measuring
@@ -95,7 +93,7 @@ def _made(what: What, collection: Collection, models: Sequence[Encodings], grid:
 def _encoded(
     collection: Collection, model: NamedModel, work: Path, device: str | None, batch: int | None, told: bool
 ) -> Encodings:
-    """The model's vectors, with a bar while they are made and, if asked, a line about them."""
+    """Return the model's vectors, with a progress bar and, if `told`, a line about them."""
     from denslice.cli.output import counted, progress_bar, seconds, size, write_line
     from denslice.reproduce.encoding import encode, missing_docs
 
@@ -111,7 +109,7 @@ def _encoded(
 
 
 def _numbers(text: str, kind: type[Number]) -> list[Number]:
-    """The numbers between commas, each once."""
+    """Return the numbers between commas, each once."""
     try:
         found = list(dict.fromkeys(kind(part) for part in text.split(",")))
     except ValueError:
@@ -122,7 +120,7 @@ def _numbers(text: str, kind: type[Number]) -> list[Number]:
 
 
 def _command(what: What, data: str, split: str, models: Sequence[NamedModel], options: Sequence[str]) -> str:
-    """The command that makes the page, without the folders of this machine."""
+    """Return the command that makes the page, without the folders of this machine."""
     named = [part for model in models for part in ("--models", _told(model))]
     where = ["--data", _nameless(data)] + (["--split", split] if split != "test" else [])
     return shlex.join(["denslice", "reproduce", what.value, *where, *named, *options])
@@ -133,5 +131,5 @@ def _told(model: NamedModel) -> str:
 
 
 def _nameless(place: str) -> str:
-    """A path as it was given; of one from the root, its last two parts."""
+    """Return a relative path as it is, and the last two parts of an absolute one."""
     return "/".join(Path(place).parts[-2:]) if Path(place).is_absolute() else place

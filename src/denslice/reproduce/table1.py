@@ -1,4 +1,4 @@
-"""Table 1: what densifying costs, by the number of slices."""
+"""Table 1: what densifying costs, by number of slices."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from denslice.reproduce.collection import Collection
 from denslice.reproduce.encoding import Encodings
 from denslice.reproduce.table_page import HEADS, Grid, Page, Results, kept, markdown, measures, p_values
 
+TITLE = "Table 1: what densifying costs"
 NOTE = (
-    "M is the number of slices; “all” is every weight, as in an inverted index. Rows with a sliced query are the "
-    "paper's way, stride slicing; rows with a full query are denslice's own, with a slicing learned from the "
-    "documents. The last three columns are the paper's, **on MS MARCO dev**, another collection and other models: "
-    "compare what is kept, not the scores. \\* differs from all weights with p < 0.05: paired t-test on MRR@10, "
-    "Holm-corrected over each model's rows."
+    "M is the number of slices; “all” keeps every weight, as an inverted index does. Rows with a sliced query and "
+    "stride slicing are the paper's method; rows with a full query and a slicing learned from the documents are "
+    "denslice's. The last three columns are the paper's figures **on MS MARCO dev**, another collection with other "
+    "models: compare the share that is kept, not the scores. \\* marks a difference from all weights with p < 0.05 "
+    "(paired t-test on MRR@10, Holm-corrected over each model's rows)."
 )
 
 
 def settings(models: Sequence[Encodings], grid: Grid) -> list[Setting]:
-    """Every cell."""
+    """Return every cell."""
     return [setting for model in lexical_models(models) for setting in (whole(model), *_sliced(model, grid.slices))]
 
 
 def page(models: Sequence[Encodings], grid: Grid, results: Results, collection: Collection) -> Page:
-    """The table."""
+    """Return the table."""
     rows = []
     for model in lexical_models(models):
         everything = whole(model)
@@ -34,7 +35,7 @@ def page(models: Sequence[Encodings], grid: Grid, results: Results, collection: 
             share = "" if setting == everything else kept(results, (setting, everything), p)
             rows.append([*_names(setting), *measures(results[setting]), share, *_published(model, setting)])
     head = ["model", "M", "slicing", "query", *HEADS, "of all", "paper: MRR@10", "R@1000", "of all"]
-    return Page("table1", f"{markdown(head, rows)}\n\n{NOTE}", results)
+    return Page("table1", TITLE, f"{markdown(head, rows)}\n\n{NOTE}", results)
 
 
 def _sliced(model: Encodings, slices: Sequence[int]) -> list[Setting]:
@@ -49,7 +50,7 @@ def _names(setting: Setting) -> list[str]:
 
 
 def _published(model: Encodings, setting: Setting) -> list[str]:
-    """The paper's figures for these heads and slices, where it has them."""
+    """Return the paper's figures for these heads and slices, if it has any."""
     heads = (model.facts.lexical, model.facts.dense)
     found = paper_figures.TABLE1.get((heads, setting.index.slices))
     if found is None or setting.index.slicing != "stride":

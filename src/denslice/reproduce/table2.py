@@ -17,19 +17,20 @@ from denslice.reproduce.collection import Collection
 from denslice.reproduce.encoding import Encodings
 from denslice.reproduce.table_page import HEADS, Grid, Page, Results, markdown, measures, p_values
 
+TITLE = "Table 2: effectiveness, size and latency"
 NOTE = (
-    "Scored by words, by the dense vectors, or by their sum. “two stages” is the paper's way: stride slicing, a "
-    "sliced query, θ = 0.1, the best 10,000 by words rescored with every weight and with the dense score. “exact” "
-    "is denslice's own: a learned slicing, a full query, the best of all documents. MB is the whole index without "
-    "texts. Latency is a search by itself, top 1000, on one CPU core, over 200 queries of the fastest of three; "
-    "encoding the query is not part of it. The last three columns are the paper's, **on MS MARCO dev**: MRR@10, "
-    "its gigabytes divided by 8,841,823 passages, and milliseconds on an NVIDIA Titan RTX, with Faiss for [CLS]."
+    "“two stages” is the paper's method: stride slicing, a sliced query, θ = 0.1, and the 10,000 best lexical "
+    "candidates rescored with every weight and with the dense score. “exact” is denslice's: a learned slicing, a full "
+    "query, and the best of all documents. MB is the size of the whole index without texts. Latency is the time of "
+    "one search for the top 1000 on one CPU core, without encoding the query: percentiles over 200 queries, the "
+    "fastest of three runs each. The last three columns are the paper's figures **on MS MARCO dev**: MRR@10, "
+    "gigabytes divided by 8,841,823 passages, and milliseconds on an NVIDIA Titan RTX, with Faiss for [CLS]."
 )
-NO_FAISS = "Faiss is not installed here (`pip install faiss-cpu`): its rows are left out."
+NO_FAISS = "The rows of Faiss are missing because it is not installed (`pip install faiss-cpu`)."
 
 
 def settings(models: Sequence[Encodings], grid: Grid) -> list[Setting]:
-    """Every cell: dense vectors by denslice and by Faiss, words alone, and both together."""
+    """Return every cell: dense search by denslice and by Faiss, lexical search, and hybrid search."""
     found = []
     for model in dense_models(models):
         dense = IndexSetting(model.name, "dense", None)
@@ -42,7 +43,7 @@ def settings(models: Sequence[Encodings], grid: Grid) -> list[Setting]:
 
 
 def page(models: Sequence[Encodings], grid: Grid, results: Results, collection: Collection) -> Page:
-    """The table, and whether each joint model beats its parts."""
+    """Return the table, and whether each joint model beats its parts."""
     by_name = {model.name: model for model in models}
     rows = []
     for setting, figures in results.items():
@@ -50,10 +51,10 @@ def page(models: Sequence[Encodings], grid: Grid, results: Results, collection: 
         size = [f"{figures.bytes / 1e6:,.1f}", f"{figures.bytes / len(collection.doc_ids):,.0f}"]
         times = [f"{figures.p50_ms:.2f}", f"{figures.p95_ms:.2f}"]
         rows.append([*_names(model, setting), *measures(figures), *size, *times, *_published(model, setting)])
-    head = ["model", "scored by", "M", "dimensions", "search", *HEADS, "MB", "bytes a passage", "ms p50", "ms p95"]
+    head = ["model", "mode", "M", "dimensions", "search", *HEADS, "MB", "bytes a passage", "ms p50", "ms p95"]
     head += ["paper: MRR@10", "bytes a passage", "ms"]
     notes = [NOTE, *_joint_against_parts(models, grid.slices, results)] + [NO_FAISS] * (not flat.is_there())
-    return Page("table2", "\n\n".join([markdown(head, rows), *notes]), results)
+    return Page("table2", TITLE, "\n\n".join([markdown(head, rows), *notes]), results)
 
 
 def _both_ways(model: Encodings, mode: str, slices: Sequence[int]) -> list[Setting]:
@@ -71,7 +72,7 @@ def _exact(model: Encodings, mode: str, slices: int) -> Setting:
 
 
 def _joint_against_parts(models: Sequence[Encodings], slices: Sequence[int], results: Results) -> list[str]:
-    """A sentence for each joint model: its MRR@10, exact, against its words and its dense vectors alone."""
+    """Return a sentence for each part of each joint model: MRR@10 of exact hybrid search against the part alone."""
     most = max(slices)
     pairs = []
     for model in joint_models(models):
@@ -92,12 +93,11 @@ def _joint_against_parts(models: Sequence[Encodings], slices: Sequence[int], res
 
 def _names(model: Encodings, setting: Setting) -> list[str]:
     index = setting.index
-    by = {"lexical": "words", "dense": "dense", "hybrid": "both"}[index.mode]
     dimensions = "" if index.mode == "lexical" else str(model.facts.dimensions)
     search = "exact" if setting.theta == 0 else "two stages"
     return [
         index.model,
-        by,
+        index.mode,
         "" if index.slices is None else str(index.slices),
         dimensions,
         "Faiss flat" if setting.engine == "faiss" else search,
@@ -105,7 +105,7 @@ def _names(model: Encodings, setting: Setting) -> list[str]:
 
 
 def _published(model: Encodings, setting: Setting) -> list[str]:
-    """The paper's figures where the setting is its own: two stages, or Faiss over [CLS]."""
+    """Return the paper's figures if the setting is one of its own: two stages, or Faiss over [CLS]."""
     heads = (model.facts.lexical, model.facts.dense)
     found = paper_figures.TABLE2.get((heads, setting.index.slices))
     is_its_own = setting.engine == "faiss" or setting.theta == PAPER_THETA

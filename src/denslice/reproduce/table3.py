@@ -1,4 +1,4 @@
-"""Table 3: which tokens share a slice. The paper's three ways and the learned one, the query sliced or full."""
+"""Table 3: which tokens share a slice. The paper's three slicings and the learned one, with sliced and full queries."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from denslice.reproduce.table_page import HEADS, Grid, Page, Results, kept, mark
 
 SLICINGS = ("stride", "contiguous", "random", "learned")
 SEEDS = (0, 1, 2)  # of random slicings, whose figures are means over them
+TITLE = "Table 3: which tokens share a slice"
 NOTE = (
-    "“of stride” is MRR@10 against stride slicing with a sliced query, the paper's default, at the same M; \\* "
-    "differs from it with p < 0.05: paired t-test, Holm-corrected over each model's rows. “weights lost” is the "
-    "part of the documents' weights that lost their slice to a larger one. Random slicings are means over three seeds. "
-    "The last two columns are the paper's for DSR-SPLADE, **on MS MARCO dev**."
+    "“of stride” compares MRR@10 with stride slicing and a sliced query, the paper's default, at the same M; \\* "
+    "marks a difference with p < 0.05 (paired t-test, Holm-corrected over each model's rows). “weights lost” is the "
+    "share of the documents' weights that lost their slice to a larger one. Random slicings are means over three "
+    "seeds. The last two columns are the paper's figures for DSR-SPLADE **on MS MARCO dev**."
 )
 
 
 def settings(models: Sequence[Encodings], grid: Grid) -> list[Setting]:
-    """Every cell, random slicings with each seed."""
+    """Return every cell, random slicings with each seed."""
     return [
         _seeded(setting, seed)
         for model in lexical_models(models)
@@ -34,7 +35,7 @@ def settings(models: Sequence[Encodings], grid: Grid) -> list[Setting]:
 
 
 def page(models: Sequence[Encodings], grid: Grid, results: Results, collection: Collection) -> Page:
-    """The table."""
+    """Return the table."""
     means = {setting: _mean_over_seeds(setting, results) for setting in results if setting.index.seed == 0}
     rows = []
     for model in lexical_models(models):
@@ -46,11 +47,11 @@ def page(models: Sequence[Encodings], grid: Grid, results: Results, collection: 
             names = [model.name, str(way.index.slices), way.index.slicing, way.query]
             rows.append([*names, *measures(figures), share, f"{100 * figures.lost:.1f} %", *_published(model, way)])
     head = ["model", "M", "slicing", "query", *HEADS, "of stride", "weights lost", "paper: MRR@10", "R@1000"]
-    return Page("table3", f"{markdown(head, rows)}\n\n{NOTE}", results)
+    return Page("table3", TITLE, f"{markdown(head, rows)}\n\n{NOTE}", results)
 
 
 def _ways(model: Encodings, slices: int) -> list[Setting]:
-    """Each slicing with the query sliced, the paper's default first, then each with the query full."""
+    """Return each slicing with a sliced query, the paper's default first, then each with a full query."""
     sliced = [as_in_paper(model, slices, slicing) for slicing in SLICINGS]
     return sliced + [with_full_query(model, slices, slicing) for slicing in SLICINGS]
 
@@ -60,7 +61,7 @@ def _seeded(setting: Setting, seed: int) -> Setting:
 
 
 def _mean_over_seeds(setting: Setting, results: Results) -> Figures:
-    """The setting's figures, for a random slicing with means over the seeds; times and sizes are the first seed's."""
+    """Return the setting's figures; of a random slicing, means over the seeds, with the first seed's times and size."""
     if setting.index.slicing != "random":
         return results[setting]
     several = [results[_seeded(setting, seed)] for seed in SEEDS]

@@ -1,4 +1,4 @@
-"""Tables as Markdown, and what stands beside them on disk: the JSON, with the command, commit and machine."""
+"""Tables as Markdown, and the files of a reproduction: one page with every table, and the figures of each as JSON."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from denslice.reproduce.collection import Collection
 from denslice.reproduce.encoding import Encodings
 from denslice.store.files import replace_file
 
+PAGE = "tables.md"
+END = "<!-- /table -->\n"
+ORDER = ("table1", "table2", "table3", "figure3")  # of the tables on the page
 PACKAGES = ("numpy", "scipy", "numba", "ir-measures", "faiss-cpu", "matplotlib")
 SIGNIFICANT = 0.05
 HEADS = ["MRR@10", "R@1000", "nDCG@10"]
@@ -25,7 +28,7 @@ Pair = tuple[Setting, Setting]  # a setting, and the one it is compared with
 
 @dataclass(frozen=True)
 class Grid:
-    """What is varied: numbers of slices in the tables, θ and candidates in the figure."""
+    """The values that vary: numbers of slices in the tables, θ and candidates in the figure."""
 
     slices: list[int]
     thetas: list[float]
@@ -34,50 +37,63 @@ class Grid:
 
 @dataclass(frozen=True)
 class Page:
-    """What a command makes: its name, the table, the figures behind it, and plots by file name."""
+    """The result of a command: a table or figure, the measurements behind it, and plots by file name."""
 
     name: str  # table1, …
-    text: str  # Markdown: the table and what must be said about it
+    title: str
+    text: str  # the table and its notes, as Markdown
     results: Results
     plots: Mapping[str, bytes] = field(default_factory=dict)
 
 
 def measures(figures: Figures) -> list[str]:
-    """The cells of HEADS."""
+    """Return the cells under HEADS."""
     return [f"{figures.means[name]:.3f}" for name in ("RR@10", "R@1000", "nDCG@10")]
 
 
 def p_values(results: Results, pairs: Sequence[Pair], measure: str = "RR@10") -> dict[Pair, float]:
-    """p of a paired t-test over the queries for each pair, Holm-corrected over all; empty with a single query."""
+    """Return p of a paired t-test over the queries for each pair, Holm-corrected; empty if there is one query."""
     values = {setting: results[setting].per_query[measure] for pair in pairs for setting in pair}
     return corrected_p({(one, other): (values[one], values[other]) for one, other in pairs})
 
 
 def kept(results: Results, pair: Pair, p: Mapping[Pair, float]) -> str:
-    """How much of the other setting's MRR@10 one reaches, in percent, with a star where they differ significantly."""
+    """Return the share of the other setting's MRR@10 that one reaches, with a star if they differ significantly."""
     one, other = (results[setting].means["RR@10"] for setting in pair)
     star = "\\*" if p.get(pair, 1.0) < SIGNIFICANT else ""
     return f"{100 * one / other:.1f} %{star}" if other else "–"
 
 
 def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table."""
+    """Return a table."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def refresh(page: Path, tables: Mapping[str, str]) -> None:
+    """Put each table of a page between its marks, `<!-- table:NAME -->` and `<!-- /table -->`, or at the page's end."""
+    text = page.read_text(encoding="utf-8") if page.exists() else ""
+    for name, table in tables.items():
+        mark = f"<!-- table:{name} -->\n"
+        before, _, rest = text.partition(mark)
+        text = f"{before}{mark}{table}\n{END}{rest.partition(END)[2]}"
+    replace_file(page, text.encode())
+
+
 def write(to: Path, page: Page, collection: Collection, models: Sequence[Encodings], command: str) -> None:
-    """Writes NAME.md, NAME.json and the plots."""
+    """Write NAME.json and the plots, and put the table into the folder's page."""
     to.mkdir(parents=True, exist_ok=True)
-    told = json.dumps(as_json(page, collection, models, command), indent=1, ensure_ascii=False, allow_nan=False)
-    texts = {f"{page.name}.md": f"{page.text}\n\n{source(page, collection, command)}", f"{page.name}.json": told}
-    files = {name: f"{text}\n".encode() for name, text in texts.items()} | dict(page.plots)
-    for name, contents in files.items():
+    measured = json.dumps(as_json(page, collection, models, command), ensure_ascii=False, allow_nan=False)
+    for name, contents in {f"{page.name}.json": f"{measured}\n".encode(), **page.plots}.items():
         replace_file(to / name, contents)
+    if not (to / PAGE).exists():
+        marks = "\n".join(f"<!-- table:{name} -->\n{END}" for name in ORDER)
+        replace_file(to / PAGE, f"# The paper's tables on {collection.name}\n\n{marks}".encode())
+    refresh(to / PAGE, {page.name: f"## {page.title}\n\n{page.text}\n\n{source(page, collection, command)}"})
 
 
 def source(page: Page, collection: Collection, command: str) -> str:
-    """Where the table comes from, in a few lines of Markdown."""
+    """Return where the table comes from: the command, the collection, the commits and the machine."""
     commits = sorted({figures.commit for figures in page.results.values()})
     made = provenance(())
     on = f"{made['hardware']['cpu']}, {made['hardware']['cores']} cores"
@@ -86,7 +102,7 @@ def source(page: Page, collection: Collection, command: str) -> str:
 
 
 def as_json(page: Page, collection: Collection, models: Sequence[Encodings], command: str) -> dict[str, Any]:
-    """Everything behind a page."""
+    """Return everything behind a table as a JSON object."""
     about = {"name": collection.name, "docs": len(collection.doc_ids), "queries": len(collection.queries)}
     return {
         "name": page.name,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from denslice.records import Explanation, Term
-from denslice.search.two_stage import QueryVectors
+from denslice.search.query import QueryVectors
 from denslice.store.segment import Segment
 from denslice.vectors import Phrases
 

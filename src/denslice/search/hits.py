@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from denslice.search.two_stage import Found, Mask, QueryVectors
+from denslice.search.query import Found, Mask, QueryVectors
 from denslice.store.segment import Segment
 from denslice.vectors import Floats
 

@@ -58,9 +58,9 @@ def excerpt(text: str, tokens: set[str], words: Words, width: int, lead: int) ->
     return start, max(_after_space(text, start + width // 2, start + width) - 1, start + width // 2)
 
 
-def words_of(info: Mapping[str, Any]) -> Words:
-    """How the index that tells this of itself makes tokens of a text."""
-    language = info["encoder_options"].get("language")
+def words_of(encoder_options: Mapping[str, Any]) -> Words:
+    """Return how an index with this encoder makes tokens of a text."""
+    language = encoder_options.get("language")
     return Analyzer(language).words if language else lambda text: [text]
 
 

@@ -1,1 +1,1 @@
-"""A server over HTTP, and the page that shows why: `denslice serve INDEX`, with the extra `serve`."""
+"""The HTTP server and its search page: `denslice serve INDEX`. Needs the extra `serve`."""

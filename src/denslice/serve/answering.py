@@ -1,13 +1,15 @@
-"""A batch of queries to answers, in a worker's thread: search, documents, and explanations where asked."""
+"""Answers to a batch of queries, computed in a worker thread: search, documents, and explanations if requested."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from denslice.errors import DensliceError, collected_warnings
+from denslice.options import SearchOptions
 from denslice.records import Explanation, Hit, Ranking
 from denslice.search.matches import Words, excerpt, matches
 from denslice.serve.api import SearchRequest
@@ -15,135 +17,112 @@ from denslice.serve.http_errors import busy
 from denslice.serve.searchable import Searchable
 from denslice.stage_timers import stage, timed
 
-FoundDocument = dict[str, Any]  # as models.FoundDocument describes it
-LEAD = 0.25  # of a part of a text that is before its best matches
-TRIES = 5  # while commits come in between a search and its explanations
+HitJson = dict[str, Any]  # has the fields of api.FoundDocument
+CONTEXT_SHARE = 0.25  # the fraction of an excerpt that precedes its best matches
+EXPLAIN_ATTEMPTS = 5  # searches before giving up because commits keep arriving
 
 
 @dataclass(frozen=True)
-class How:
-    """How to search: queries that are searched alike may share a batch."""
+class BatchOptions:
+    """The options of a search. Queries with equal options may share a batch."""
 
-    k: int
-    theta: float
-    candidates: int
-    lam: float | None
-    mode: str | None
-    candidates_from: str
-    where: str | None  # as JSON
+    key: str  # the options as JSON, which can be compared and hashed
+    options: SearchOptions = dataclasses.field(compare=False)
     explain: bool
 
     @classmethod
-    def of(cls, asked: SearchRequest) -> How:
-        """What a request asks for."""
-        where = None if asked.where is None else json.dumps(asked.where, sort_keys=True)
-        return cls(
-            asked.k, asked.theta, asked.candidates, asked.lam, asked.mode, asked.candidates_from, where, asked.explain
-        )
+    def of(cls, asked: SearchRequest) -> BatchOptions:
+        """Return the options of a request."""
+        options = asked.options()
+        return cls(json.dumps(options.keywords(), sort_keys=True), options, asked.explain)
 
 
 @dataclass(frozen=True)
-class AnswerPart:
-    """What is shown of a document's title or text, and where in the whole it stands."""
+class Excerpt:
+    """The part of a document's title or text that a response holds."""
 
     field: str
-    shown: str
+    text: str
     start: int
-    length: int  # of the whole
+    length: int  # of the whole field
 
     @property
     def is_cut(self) -> bool:
-        """Whether there is more than is shown."""
-        return len(self.shown) < self.length
+        """Whether the excerpt is shorter than the whole field."""
+        return len(self.text) < self.length
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What was found for one query, and the batch it was searched in."""
+    """The hits for one query, and how its batch was searched."""
 
-    hits: list[FoundDocument]
+    hits: list[HitJson]
     generation: int
     batch: int
     seconds: dict[str, float]  # of the batch, by stage
-    missing: tuple[str, ...] = ()  # shards of a cluster that gave no answer
+    missing: tuple[str, ...] = ()  # shards of a cluster that did not answer
     warnings: tuple[str, ...] = ()
 
 
-def answers(searchable: Searchable, texts: Sequence[str], how: How, words: Words, max_text: int) -> list[Answer]:
-    """An answer for each text. Search and explanations are of one commit: where a new one came between, once more.
+def answers(
+    searchable: Searchable, texts: Sequence[str], options: BatchOptions, words: Words, max_text: int
+) -> list[Answer]:
+    """Return an answer for each text. If a commit arrives between search and explanations, search again.
 
-    Of a title or a text longer than `max_text` characters, an answer has a part of that length.
+    A title or text longer than `max_text` characters is shortened to an excerpt of that length.
     """
-    for _ in range(TRIES):
+    for _ in range(EXPLAIN_ATTEMPTS):
         commit, generation = searchable.commit, searchable.generation
         try:
             with timed() as seconds, collected_warnings() as warned:
-                asked = _searched(searchable, texts, how)
-                found = [_hits(searchable, *one, how, words, max_text) for one in asked]
+                ranked = searchable.search_batch(texts, **options.options.keywords())
+                found = [_hits(ranking, options.explain, words, max_text) for ranking in ranked]
         except DensliceError:
             if searchable.commit == commit:
                 raise
             continue
-        if not how.explain or searchable.commit == commit:
-            missing = [ranking.missing for _, ranking in asked]
-            both = zip(found, missing, strict=True)
-            told = tuple(dict.fromkeys(warned))
-            return [Answer(hits, generation, len(texts), seconds, away, told) for hits, away in both]
-    raise busy("the index changes faster than results can be explained")
+        if not options.explain or searchable.commit == commit:
+            warnings = tuple(dict.fromkeys(warned))
+            return [
+                Answer(hits, generation, len(texts), seconds, ranking.missing, warnings)
+                for hits, ranking in zip(found, ranked, strict=True)
+            ]
+    raise busy("the index changes faster than results can be explained; try again")
 
 
-def _searched(searchable: Searchable, texts: Sequence[str], how: How) -> list[tuple[str, Ranking]]:
-    rankings = searchable.search_batch(
-        texts,
-        how.k,
-        theta=how.theta,
-        candidates=how.candidates,
-        lam=how.lam,
-        mode=how.mode,
-        candidates_from=how.candidates_from,
-        where=None if how.where is None else json.loads(how.where),
-    )
-    return list(zip(texts, rankings, strict=True))
-
-
-def _hits(
-    searchable: Searchable, text: str, ranking: Ranking, how: How, words: Words, max_text: int
-) -> list[FoundDocument]:
-    hits = list(ranking)  # their documents are fetched here
-    if not how.explain:
-        return [_found(hit, _parts(hit, set(), words, max_text)) for hit in hits]
+def _hits(ranking: Ranking, explain: bool, words: Words, max_text: int) -> list[HitJson]:
+    hits = list(ranking)  # this fetches the documents
+    if not explain:
+        return [_hit_json(hit, _excerpts(hit, set(), words, max_text)) for hit in hits]
     with stage("explain"):
-        return [
-            _explained(hit, searchable.explain(text, hit.id, lam=how.lam, mode=how.mode), words, max_text)
-            for hit in hits
-        ]
+        return [_explained(hit, ranking.explain(hit.id), words, max_text) for hit in hits]
 
 
-def _explained(hit: Hit, told: Explanation, words: Words, max_text: int) -> FoundDocument:
-    tokens = {term.token for term in (*told.terms, *told.lost)}
-    parts = _parts(hit, tokens, words, max_text)
-    spans = [(part.field, span) for part in parts for span in matches(part.shown, tokens, words)]
-    why = {
-        "score": told.score,
-        "lexical": told.lexical,
-        "dense": told.dense,
-        "terms": [asdict(term) for term in told.terms],
-        "lost": [asdict(term) for term in told.lost],
+def _explained(hit: Hit, why: Explanation, words: Words, max_text: int) -> HitJson:
+    tokens = {term.token for term in (*why.terms, *why.lost)}
+    excerpts = _excerpts(hit, tokens, words, max_text)
+    spans = [(one.field, span) for one in excerpts for span in matches(one.text, tokens, words)]
+    explanation = {
+        "score": why.score,
+        "lexical": why.lexical,
+        "dense": why.dense,
+        "terms": [asdict(term) for term in why.terms],
+        "lost": [asdict(term) for term in why.lost],
         "matches": [{"field": field, **span._asdict()} for field, span in spans],
     }
-    return _found(hit, parts, why)
+    return _hit_json(hit, excerpts, explanation)
 
 
-def _found(hit: Hit, parts: Sequence[AnswerPart], why: dict[str, Any] | None = None) -> FoundDocument:
-    shown = {part.field: part.shown for part in parts}
-    cut = {part.field: {"start": part.start, "length": part.length} for part in parts if part.is_cut}
-    return {**hit.to_dict(), **shown, "cut": cut or None, "explanation": why}
+def _hit_json(hit: Hit, excerpts: Sequence[Excerpt], explanation: dict[str, Any] | None = None) -> HitJson:
+    shown = {one.field: one.text for one in excerpts}
+    cut = {one.field: {"start": one.start, "length": one.length} for one in excerpts if one.is_cut}
+    return {**hit.to_dict(), **shown, "cut": cut or None, "explanation": explanation}
 
 
-def _parts(hit: Hit, tokens: set[str], words: Words, max_text: int) -> list[AnswerPart]:
-    """What is shown of title and text: all, or the part where the tokens are; their beginning where none are given."""
-    parts = []
+def _excerpts(hit: Hit, tokens: set[str], words: Words, max_text: int) -> list[Excerpt]:
+    """Return excerpts of title and text: around the tokens if there are any, otherwise from the beginning."""
+    excerpts = []
     for field, text in (("title", hit.title), ("text", hit.text)):
-        start, end = excerpt(text, tokens, words, max_text, int(LEAD * max_text)) if tokens else (0, max_text)
-        parts.append(AnswerPart(field, text[start:end], start, len(text)))
-    return parts
+        start, end = excerpt(text, tokens, words, max_text, int(CONTEXT_SHARE * max_text)) if tokens else (0, max_text)
+        excerpts.append(Excerpt(field, text[start:end], start, len(text)))
+    return excerpts

@@ -1,4 +1,4 @@
-"""What goes in and comes out over HTTP, as pydantic models: the OpenAPI description is made from these."""
+"""Pydantic models of requests and responses. /openapi.json is generated from them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from pydantic.json_schema import SkipJsonSchema
 
 from denslice.encoders.analysis import well_formed
+from denslice.options import SearchOptions, shown
 from denslice.records import is_nested_deeper
 from denslice.serve.http_errors import DEEPEST_BODY, TOO_DEEP
 
 
 def _text(given: str) -> str:
     if well_formed(given) != given:
-        raise ValueError("holds half of a surrogate pair, which is not text")
+        raise ValueError("holds an unpaired surrogate, which is not valid Unicode text")
     return given
 
 
@@ -23,8 +24,14 @@ Number = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
 Id = Annotated[Text, Field(min_length=1, max_length=1_000)]
 
 
-class Asked(BaseModel):
-    """A request's body: a field nobody knows is an error, and so is nesting that later steps could not follow."""
+def _option(name: str, **bounds: Any) -> Any:
+    """Return an option of a search as a field, with the default and the help that every front door has."""
+    option = next(one for one in shown(SearchOptions) if one.name == name)
+    return Field(option.default, description=option.metadata["help"], **bounds)
+
+
+class RequestBody(BaseModel):
+    """The body of a request. Unknown fields and too deep nesting are errors."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -36,8 +43,8 @@ class Asked(BaseModel):
         return body
 
 
-class SearchRequest(Asked):
-    """One query or many, and how to search for them."""
+class SearchRequest(RequestBody):
+    """One query or many, and the options of the search."""
 
     model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["query"]}, {"required": ["queries"]}]})
 
@@ -45,17 +52,14 @@ class SearchRequest(Asked):
     queries: Annotated[list[Text], Field(min_length=1)] | SkipJsonSchema[None] = Field(
         None, description="Many queries at once, searched alike."
     )
-    k: int = Field(10, ge=1, description="How many documents for each query.")
-    mode: Literal["lexical", "dense", "hybrid"] | None = Field(
-        None, description="Hybrid if left out, or lexical where the index has no dense vectors."
-    )
-    theta: Number = Field(0.0, description="Stage one scores only query weights above this; 0 is exact.")
-    lam: Number | None = Field(None, description="λ, the weight of the dense score; the encoder's own if left out.")
-    candidates: int = Field(10_000, ge=1, description="How many of stage one's best are scored with every weight.")
-    candidates_from: Literal["both", "lexical"] = "both"
-    where: dict[str, Any] | None = Field(
-        None, description="Only documents whose metadata passes.", examples=[{"year": {"gte": 2020}}]
-    )
+    k: int = _option("k", ge=1)
+    theta: Number = _option("theta")
+    candidates: int = _option("candidates", ge=1)
+    mode: Literal["lexical", "dense", "hybrid"] | None = _option("mode")
+    lam: Number | None = _option("lam")
+    candidates_from: Literal["both", "lexical"] = _option("candidates_from")
+    pruning: float = _option("pruning", ge=0, lt=1)
+    where: dict[str, Any] | None = _option("where", examples=[{"year": {"gte": 2020}}])
     explain: bool = Field(False, description="Add what each term gave, and where the text holds it.")
 
     @model_validator(mode="after")
@@ -64,25 +68,29 @@ class SearchRequest(Asked):
             raise ValueError("give either query or queries")
         return self
 
+    def options(self) -> SearchOptions:
+        """Return how to search."""
+        return SearchOptions(**{one.name: getattr(self, one.name) for one in shown(SearchOptions)})
+
     def texts(self) -> list[str]:
-        """The queries asked."""
+        """Return the queries of the request."""
         return [self.query] if self.query is not None else list(self.queries or [])
 
 
 class TermShare(BaseModel):
-    """One token's share of a score: contribution = query_weight · doc_weight."""
+    """The part of a score that one token contributes: contribution = query_weight · doc_weight."""
 
     token: str
     query_weight: float
     doc_weight: float
     contribution: float
     collision: bool = Field(
-        False, description="Query and document have different phrases there, which share a token by their hash."
+        False, description="The query and the document have different phrases whose hashes are the same token."
     )
 
 
 class Match(BaseModel):
-    """Where the title or text of this answer holds a token, counted in Unicode code points."""
+    """The position of a token in the title or text of this response, in Unicode code points."""
 
     field: Literal["title", "text"]
     start: int
@@ -90,8 +98,8 @@ class Match(BaseModel):
     token: str
 
 
-class Why(BaseModel):
-    """What made a score: the terms' contributions and `dense` sum to it. `lost` is what the slicing dropped."""
+class ScoreExplanation(BaseModel):
+    """The parts of a score: `dense` and the contributions of `terms` sum to it. The slicing dropped `lost` terms."""
 
     score: float
     lexical: float
@@ -102,14 +110,14 @@ class Why(BaseModel):
 
 
 class Cut(BaseModel):
-    """Where the part that came begins in the whole, and how long the whole is, in Unicode code points."""
+    """Where an excerpt begins in the whole field, and the length of the whole, in Unicode code points."""
 
     start: int
     length: int
 
 
 class FoundDocument(BaseModel):
-    """A document that was found; its score is `lexical` plus `dense`."""
+    """A document of a ranking; its score is `lexical` plus `dense`."""
 
     id: str
     score: float
@@ -119,37 +127,37 @@ class FoundDocument(BaseModel):
     text: str
     meta: dict[str, Any]
     cut: dict[Literal["title", "text"], Cut] | None = Field(
-        None, description="The fields of which only a part came; `GET /documents/{id}` has the whole."
+        None, description="The fields that are shortened to an excerpt; `GET /documents/{id}` returns them whole."
     )
-    explanation: Why | None = None
+    explanation: ScoreExplanation | None = None
 
 
-class Result(BaseModel):
-    """The documents found for one query, best first, equal scores by id."""
+class QueryResult(BaseModel):
+    """The documents found for one query, best first; equal scores are ordered by id."""
 
     query: str
     hits: list[FoundDocument]
     missing: list[str] = Field(
-        default=[], description="Shards of a cluster that gave no answer: documents of theirs may be missing here."
+        default=[], description="Shards of a cluster that did not answer; their documents are missing here."
     )
 
 
 class SearchResponse(BaseModel):
-    """A result for each query, in the order they were asked."""
+    """A result for each query, in the order of the request."""
 
-    results: list[Result]
+    results: list[QueryResult]
     generation: int = Field(description="The commit of the index that was searched.")
     took_ms: dict[str, float] = Field(
-        description="Milliseconds by stage: of the wait, and of the batch the first query was searched in."
+        description="Milliseconds by stage: `queue` is the wait of the first query, the others are of its batch."
     )
-    batch: int = Field(description="How many queries were searched together.")
+    batch: int = Field(description="How many queries were searched in one batch.")
     warnings: list[str] = Field(
-        default=[], description="What may be a mistake of the request, such as a filter on a field that nobody has."
+        default=[], description="Possible mistakes in the request, such as a filter on a field that no document has."
     )
 
 
 class Document(BaseModel):
-    """A document as the index keeps it."""
+    """A document as the index stores it."""
 
     id: str
     title: str
@@ -158,37 +166,37 @@ class Document(BaseModel):
 
 
 class NewDocument(BaseModel):
-    """A document to write, of the shape in which it is read. Fields beside these become metadata too."""
+    """A document to add, as `GET /documents/{id}` returns it. Other fields become metadata too."""
 
     model_config = ConfigDict(extra="allow", strict=True)
 
     id: Id
     title: Text = ""
     text: Text = ""
-    meta: dict[str, Any] = Field({}, description="Metadata, under any names.")
+    meta: dict[str, Any] = Field({}, description="Metadata fields.")
 
 
-class WriteRequest(Asked):
-    """Documents to add, in one commit; one with an id that is there takes its place."""
+class WriteRequest(RequestBody):
+    """Documents to add in one commit. Each replaces a document with the same id."""
 
     documents: list[NewDocument] = Field(min_length=1)
 
 
-class DeleteRequest(Asked):
-    """Ids of documents to delete, in one commit."""
+class DeleteRequest(RequestBody):
+    """Ids of documents to delete in one commit."""
 
     ids: list[Id] = Field(min_length=1)
 
 
-class Written(BaseModel):
-    """How many documents were added or deleted, and the commit that shows it."""
+class WriteResponse(BaseModel):
+    """How many documents were added or deleted, and the generation of the index afterwards."""
 
     documents: int
     generation: int
 
 
-class About(BaseModel):
-    """What is served, and what this server takes."""
+class ServerInfo(BaseModel):
+    """The served index and the limits of this server."""
 
     documents: int
     generation: int
@@ -203,19 +211,19 @@ class About(BaseModel):
 
 
 class Status(BaseModel):
-    """How the server is."""
+    """The state of the server."""
 
     status: str
 
 
-class Fault(BaseModel):
-    """What went wrong: a word for programs, a sentence for people."""
+class ErrorDetail(BaseModel):
+    """An error: a code for programs and a message for people."""
 
     code: str
     message: str
 
 
-class Refused(BaseModel):
-    """Every answer that says no."""
+class ErrorResponse(BaseModel):
+    """The body of every error response."""
 
-    error: Fault
+    error: ErrorDetail

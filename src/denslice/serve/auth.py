@@ -1,4 +1,4 @@
-"""The API key: who gave it, and who has to."""
+"""The API key: which requests need it, and whether they have it."""
 
 from __future__ import annotations
 
@@ -7,40 +7,43 @@ import hmac
 from fastapi import Request
 from fastapi.security import HTTPBearer
 
-from denslice.serve.http_errors import Refusal
+from denslice.serve.http_errors import HttpError
 from denslice.serve.limits import Access
-from denslice.serve.web_page import FILES
+from denslice.serve.web_page import PAGE_FILES
 
-WITHOUT_KEY = frozenset({*FILES, "/healthz", "/readyz"})  # every other address takes the key where reading does
-BEARER = HTTPBearer(auto_error=False)  # describes the key in /openapi.json; the checks are below
+PUBLIC_PATHS = frozenset({*PAGE_FILES, "/healthz", "/readyz"})  # these never need the key
+BEARER = HTTPBearer(auto_error=False)  # documents the key in /openapi.json; the functions below check it
 
 
-def check_may_ask(access: Access, path: str, authorization: str) -> None:
-    """Refuses a request for this path by whoever may not even read. It knows no routes: a new one is guarded too."""
-    if access.key_for_reads and path not in WITHOUT_KEY:
+def check_read(access: Access, path: str, authorization: str) -> None:
+    """Raise HttpError if a request for this path lacks the key that reading needs.
+
+    It works on paths and not on routes, so it protects a new route too.
+    """
+    if access.key_for_reads and path not in PUBLIC_PATHS:
         _check_key(access, authorization)
 
 
 def may_write(access: Access, authorization: str) -> bool:
-    """Whether a request with this Authorization header may change the index."""
+    """Return whether a request with this Authorization header may change the index."""
     return access.writable and _has_key(access, authorization)
 
 
-async def writing(request: Request) -> None:
-    """Refuses whoever may not write. It is async, or FastAPI would take a thread for it each time."""
+async def require_write(request: Request) -> None:
+    """Raise HttpError if the request may not write. It is async because FastAPI runs sync dependencies in threads."""
     access: Access = request.app.state.access
     if not access.writable:
-        raise Refusal(403, "read_only", "this server only reads; it was started without --writable")
+        raise HttpError(403, "read_only", "this server is read-only; start it with --writable to add or delete")
     _check_key(access, request.headers.get("authorization", ""))
 
 
 def _check_key(access: Access, authorization: str) -> None:
     if not _has_key(access, authorization):
-        raise Refusal(401, "key_needed", "this needs the API key, as Authorization: Bearer KEY")
+        raise HttpError(401, "key_needed", "this request needs the API key: send Authorization: Bearer KEY")
 
 
 def _has_key(access: Access, authorization: str) -> bool:
-    """Whether the header holds the key, in a time that tells nothing of how much of it is right."""
+    """Return whether the header holds the key. The comparison takes constant time."""
     scheme, _, given = authorization.partition(" ")
     known = access.api_key is not None and hmac.compare_digest(given.strip().encode(), access.api_key.encode())
     return known and scheme.lower() == "bearer"

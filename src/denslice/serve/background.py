@@ -1,4 +1,4 @@
-"""Work that goes on beside the requests: where it fails, this is logged, counted, told by /readyz, and tried again."""
+"""Background tasks of the server. A failure is logged, counted and shown by /readyz, and the task is tried again."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from denslice.errors import DensliceError
 from denslice.serve.metrics import Metrics
 
 log = logging.getLogger("denslice.serve")
-PAUSE = 1.0  # seconds after a failure
-Work = Callable[[], Awaitable[None]]
-Value = TypeVar("Value")
+RETRY_SECONDS = 1.0  # between a failure and the next try
+TaskWork = Callable[[], Awaitable[None]]
+Returned = TypeVar("Returned")
 
 
 @dataclass(frozen=True)
 class Failure:
-    """How often a task has failed in a row, and how it did the last time."""
+    """How often a task has failed in a row, and its last error."""
 
     times: int
     error: Exception
@@ -31,7 +31,7 @@ class Failure:
 
 
 class Background:
-    """The server's own tasks. None ends before `stop`, whatever its work raises."""
+    """The background tasks of the server. An exception does not end a task; `stop` ends all of them."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -39,21 +39,21 @@ class Background:
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
-    def trouble(self) -> str:
-        """Which tasks fail at present, without what their errors say, as that may name files; empty if none does."""
+    def failing(self) -> str:
+        """The tasks that fail at present, or "". Error messages are left out, because they may hold file names."""
         return "; ".join(f"{name} {failure}" for name, failure in self._failures.items())
 
-    def until_done(self, name: str, work: Work) -> None:
-        """Does the work, and again until it succeeds once."""
+    def until_done(self, name: str, work: TaskWork) -> None:
+        """Start a task that tries the work until it succeeds once."""
 
         async def run() -> None:
             while not await self._succeeds(name, work):
-                await asyncio.sleep(PAUSE)
+                await asyncio.sleep(RETRY_SECONDS)
 
         self._start(name, run())
 
-    def every(self, seconds: float, name: str, work: Work) -> None:
-        """Does the work each time so many seconds have passed."""
+    def every(self, seconds: float, name: str, work: TaskWork) -> None:
+        """Start a task that waits and does the work in turn."""
 
         async def run() -> None:
             while True:
@@ -62,31 +62,31 @@ class Background:
 
         self._start(name, run())
 
-    def without_end(self, name: str, work: Work) -> None:
-        """Does work that never ends by itself, and begins it again where it fails."""
+    def forever(self, name: str, work: TaskWork) -> None:
+        """Start a task whose work does not return, and start the work again if it fails."""
 
         async def run() -> None:
             while True:
                 await self._succeeds(name, work)
-                await asyncio.sleep(PAUSE)
-                self._failures.pop(name, None)  # it runs again; whether it succeeds shows only when it is needed
+                await asyncio.sleep(RETRY_SECONDS)
+                self._failures.pop(name, None)  # the work runs again, so the task counts as healthy
 
         self._start(name, run())
 
     async def stop(self) -> None:
-        """Ends all tasks."""
+        """Cancel all tasks and wait for them."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _start(self, name: str, run: Coroutine[Any, Any, None]) -> None:
-        self._metrics.background_failures.labels(name)  # so that it is shown as 0 from the start
+        self._metrics.background_failures.labels(name)  # the counter is shown as 0 before any failure
         self._tasks.append(asyncio.create_task(run))
 
-    async def _succeeds(self, name: str, work: Work) -> bool:
+    async def _succeeds(self, name: str, work: TaskWork) -> bool:
         try:
             await work()
-        except Exception as error:  # noqa: BLE001 (told by the log, the metrics and /readyz)
+        except Exception as error:  # noqa: BLE001 (it goes to the log, the metrics and /readyz)
             self._failed(name, error)
             return False
         if self._failures.pop(name, None):
@@ -102,10 +102,10 @@ class Background:
             log.error("%s failed and will be tried again: %s", name, error, exc_info=unexpected)
 
 
-async def in_thread(pool: Executor, work: Callable[[], Value]) -> Value:
-    """What the work returns or raises, in a thread of the pool.
+async def in_thread(pool: Executor, work: Callable[[], Returned]) -> Returned:
+    """Run the work in a thread of the pool and return its result.
 
-    A CancelledError that the work raises comes as another error: here it would end the task that waits, silently.
+    A CancelledError that the work raises becomes a RuntimeError, because it would silently end the waiting task.
     """
     try:
         return await asyncio.get_running_loop().run_in_executor(pool, work)
@@ -113,4 +113,4 @@ async def in_thread(pool: Executor, work: Callable[[], Value]) -> Value:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise
-        raise RuntimeError("the work was cancelled from within") from error
+        raise RuntimeError("the work raised CancelledError") from error

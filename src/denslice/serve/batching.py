@@ -1,6 +1,6 @@
-"""Concurrent queries gathered into small batches: what waits while the workers are busy is searched together next.
+"""Batching of concurrent queries: queries that arrive while the workers are busy are searched together next.
 
-An idle server answers a lone query at once; the busier it is, the larger the batches, up to a limit.
+An idle server searches a query at once. The busier it is, the larger the batches are, up to a limit.
 """
 
 from __future__ import annotations
@@ -12,53 +12,56 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from denslice.serve.answering import Answer, How
+from denslice.serve.answering import Answer, BatchOptions
 from denslice.serve.background import Background, in_thread
-from denslice.serve.http_errors import Refusal, busy
+from denslice.serve.http_errors import busy, timed_out
 from denslice.serve.limits import Limits
 from denslice.serve.metrics import Metrics
 
-WORKERS = 2  # batches under way: while one is in a stage that uses one core, the other has the rest
-Work = Callable[[Sequence[str], How], list[Answer]]
+WORKERS = 2  # concurrent batches: while one is in a stage that uses one core, the other uses the rest
+SearchBatch = Callable[[Sequence[str], BatchOptions], list[Answer]]
 
 
 @dataclass
-class Waiting:
-    """A query, and the place its answer will be put."""
+class QueuedQuery:
+    """A query in the queue, and the future of its answer."""
 
     text: str
-    how: How
+    options: BatchOptions
     answer: asyncio.Future[Answer]
     since: float = field(default_factory=time.perf_counter)
     waited: float = 0.0
 
 
 class Batcher:
-    """A queue of queries, and workers that take batches from its front."""
+    """A queue of queries, and workers that take batches from it."""
 
-    def __init__(self, work: Work, limits: Limits, metrics: Metrics) -> None:
+    def __init__(self, work: SearchBatch, limits: Limits, metrics: Metrics) -> None:
         self._work, self._limits, self._metrics = work, limits, metrics
-        self._queue: deque[Waiting] = deque()
+        self._queue: deque[QueuedQuery] = deque()
         self._arrived = asyncio.Event()
         self._pool = ThreadPoolExecutor(WORKERS, "denslice-search")
 
     def start(self, background: Background) -> None:
-        """Begins to take batches."""
+        """Start the workers."""
         for number in range(1, WORKERS + 1):
-            background.without_end(f"search worker {number}", self._take_turns)
+            background.forever(f"search worker {number}", self._search_batches)
 
     async def stop(self) -> None:
-        """Ends after the workers have ended, when the batches under way are done; whoever still waits is told."""
+        """Cancel the queries in the queue and wait for running batches. The workers must have been stopped before."""
         while self._queue:
             self._queue.popleft().answer.cancel()
         await asyncio.get_running_loop().run_in_executor(None, self._pool.shutdown)
 
-    async def search(self, texts: Sequence[str], how: How) -> tuple[list[Answer], float]:
-        """An answer for each text, and how long the first one waited; a Refusal if that would take too long."""
+    async def search(self, texts: Sequence[str], options: BatchOptions) -> tuple[list[Answer], float]:
+        """Return an answer for each text, and the seconds that the first one waited in the queue.
+
+        Raise HttpError if the queue is full or the timeout has passed.
+        """
         if len(self._queue) + len(texts) > self._limits.max_waiting:
-            raise busy("too many queries are waiting already")
+            raise busy(f"the queue is full ({self._limits.max_waiting:,} queries); try again")
         loop = asyncio.get_running_loop()
-        asked = [Waiting(text, how, loop.create_future()) for text in texts]
+        asked = [QueuedQuery(text, options, loop.create_future()) for text in texts]
         self._queue.extend(asked)
         self._metrics.waiting.set(len(self._queue))
         self._arrived.set()
@@ -66,13 +69,13 @@ class Batcher:
             async with asyncio.timeout(self._limits.timeout):
                 found = await asyncio.gather(*(one.answer for one in asked))
         except TimeoutError:
-            raise Refusal(503, "timeout", f"not answered within {self._limits.timeout:g} s") from None
+            raise timed_out(self._limits.timeout) from None
         finally:
             for one in asked:
-                one.answer.cancel()  # what still waits need not be searched
+                one.answer.cancel()  # the workers skip queries that are cancelled
         return found, asked[0].waited
 
-    async def _take_turns(self) -> None:
+    async def _search_batches(self) -> None:
         while True:
             while not self._queue:
                 self._arrived.clear()
@@ -80,19 +83,19 @@ class Batcher:
             if batch := self._next():
                 await self._run(batch)
 
-    def _next(self) -> list[Waiting]:
-        """From the front of the queue, queries to be searched alike; those given up meanwhile are dropped."""
-        batch: list[Waiting] = []
-        others: list[Waiting] = []
+    def _next(self) -> list[QueuedQuery]:
+        """Return queries with equal options from the front of the queue; cancelled ones are dropped."""
+        batch: list[QueuedQuery] = []
+        others: list[QueuedQuery] = []
         while self._queue and len(batch) < self._limits.max_batch:
             one = self._queue.popleft()
             if not one.answer.done():
-                (batch if not batch or one.how == batch[0].how else others).append(one)
+                (batch if not batch or one.options == batch[0].options else others).append(one)
         self._queue.extendleft(reversed(others))
         self._metrics.waiting.set(len(self._queue))
         return batch
 
-    async def _run(self, batch: list[Waiting]) -> None:
+    async def _run(self, batch: list[QueuedQuery]) -> None:
         now = time.perf_counter()
         for one in batch:
             one.waited = now - one.since
@@ -107,14 +110,14 @@ class Batcher:
         finally:
             self._metrics.running.dec(len(batch))
 
-    async def _answer(self, batch: list[Waiting]) -> None:
-        """Puts an answer or an error in each place; where a batch fails, its queries are tried one by one."""
-        texts, how = [one.text for one in batch], batch[0].how
+    async def _answer(self, batch: list[QueuedQuery]) -> None:
+        """Set the answer or the error of each query. If a batch fails, search its queries one by one."""
+        texts, options = [one.text for one in batch], batch[0].options
         try:
-            found = await in_thread(self._pool, lambda: self._work(texts, how))
+            found = await in_thread(self._pool, lambda: self._work(texts, options))
             if len(found) != len(batch):
-                raise RuntimeError(f"{len(found)} answers to {len(batch)} queries")
-        except Exception as error:  # noqa: BLE001 (whoever asked gets it)
+                raise RuntimeError(f"expected {len(batch)} answers, found {len(found)}")
+        except Exception as error:  # noqa: BLE001 (it is raised where the query was submitted)
             if len(batch) == 1:
                 return _fail(batch[0], error)
             for one in batch:
@@ -127,6 +130,6 @@ class Batcher:
         return None
 
 
-def _fail(one: Waiting, error: Exception) -> None:
+def _fail(one: QueuedQuery, error: Exception) -> None:
     if not one.answer.done():
         one.answer.set_exception(error)

@@ -1,4 +1,4 @@
-"""The app: addresses → service → answers."""
+"""The FastAPI app: the routes, which call the service and return JSON."""
 
 from __future__ import annotations
 
@@ -11,112 +11,114 @@ from fastapi import Depends, FastAPI, Path, Response
 
 from denslice import __version__
 from denslice.serve import api
-from denslice.serve.auth import BEARER, writing
-from denslice.serve.guard import Guard
-from denslice.serve.http_errors import answer_errors
+from denslice.serve.auth import BEARER, require_write
+from denslice.serve.http_errors import add_error_handlers
 from denslice.serve.limits import Access, Limits
 from denslice.serve.metrics import Metrics
+from denslice.serve.middleware import GuardMiddleware
 from denslice.serve.searchable import Searchable
 from denslice.serve.service import Service
 from denslice.serve.web_page import page_routes
 
-ABOUT = "Search by words and by meaning at once, and see why each result matched."
+DESCRIPTION = "Hybrid search with lexical and dense vectors, and an explanation of every score."
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-Answers = dict[int | str, dict[str, Any]]
+Responses = dict[int | str, dict[str, Any]]
 
 
 def make_app(searchable: Searchable, limits: Limits | None = None, access: Access | None = None) -> FastAPI:
-    """The app that serves this; what it may take on, and who may ask it, is given."""
+    """Return the app that serves an index or a cluster."""
     limits, access = limits or Limits(), access or Access()
     metrics = Metrics()
     service = Service(searchable, limits, metrics, access.writable)
 
     @asynccontextmanager
-    async def life(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         await service.start()
         yield
         await service.stop()
 
     app = FastAPI(
-        title="denslice", description=ABOUT, version=__version__, docs_url=None, redoc_url=None, lifespan=life
+        title="denslice", description=DESCRIPTION, version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan
     )
     app.state.access = access
-    app.add_middleware(Guard, limits=limits, access=access, metrics=metrics)
-    answer_errors(app, metrics.refused)
-    _add_reads(app, service)
-    _add_writes(app, service)
-    _add_states(app, service, metrics)
+    app.add_middleware(GuardMiddleware, limits=limits, access=access, metrics=metrics)
+    add_error_handlers(app, metrics.refused)
+    _add_read_routes(app, service)
+    _add_write_routes(app, service)
+    _add_status_routes(app, service, metrics)
     app.include_router(page_routes())
     return app
 
 
-def _add_reads(app: FastAPI, service: Service) -> None:
-    may_read = [Depends(BEARER)]
+def _add_read_routes(app: FastAPI, service: Service) -> None:
+    reading = [Depends(BEARER)]
 
     @app.post(
         "/search",
         response_model=api.SearchResponse,
-        responses=_no(400, 401, 413, 415, 422, 503),
-        dependencies=may_read,
+        responses=_errors(400, 401, 413, 415, 422, 503),
+        dependencies=reading,
     )
-    async def search(asked: api.SearchRequest) -> Response:
-        """The k best documents for one query or many, best first."""
-        return _json(await service.search(asked))
+    async def search(body: api.SearchRequest) -> Response:
+        """Return the k best documents for each query, best first."""
+        return _json(await service.search(body))
 
     @app.get(
         "/documents/{id:path}",
         response_model=api.Document,
-        responses=_no(401, 404, 503),
-        dependencies=may_read,
+        responses=_errors(401, 404, 503),
+        dependencies=reading,
     )
     async def document(id: Annotated[str, Path(max_length=1_000)]) -> Response:
-        """The document with this id."""
+        """Return the document with this id."""
         return _json((await service.document(id)).to_dict())
 
-    @app.get("/index", response_model=api.About, responses=_no(401), dependencies=may_read)
-    async def about() -> Response:
-        """What is served, and what this server takes."""
-        return _json(service.about().model_dump())
+    @app.get("/index", response_model=api.ServerInfo, responses=_errors(401), dependencies=reading)
+    async def info() -> Response:
+        """Return a description of the index and the limits of the server."""
+        return _json(service.info().model_dump())
 
 
-def _add_writes(app: FastAPI, service: Service) -> None:
-    may_write, answers = [Depends(BEARER), Depends(writing)], _no(400, 401, 403, 413, 415, 422, 503)
+def _add_write_routes(app: FastAPI, service: Service) -> None:
+    writing, errors = [Depends(BEARER), Depends(require_write)], _errors(400, 401, 403, 413, 415, 422, 503)
 
-    @app.post("/documents", response_model=api.Written, responses=answers, dependencies=may_write)
-    async def add(asked: api.WriteRequest) -> Response:
-        """Adds documents in one commit; one with an id that is there takes its place."""
-        return _json({"documents": await service.add(asked.documents), "generation": service.generation})
+    @app.post("/documents", response_model=api.WriteResponse, responses=errors, dependencies=writing)
+    async def add(body: api.WriteRequest) -> Response:
+        """Add documents in one commit. Each replaces a document with the same id."""
+        return _json({"documents": await service.add(body.documents), "generation": service.generation})
 
-    @app.delete("/documents", response_model=api.Written, responses=answers, dependencies=may_write)
-    async def delete(asked: api.DeleteRequest) -> Response:
-        """Deletes documents in one commit; those that are not there are passed over."""
-        return _json({"documents": await service.delete(asked.ids), "generation": service.generation})
+    @app.delete("/documents", response_model=api.WriteResponse, responses=errors, dependencies=writing)
+    async def delete(body: api.DeleteRequest) -> Response:
+        """Delete documents in one commit and return how many there were. Unknown ids are ignored."""
+        return _json({"documents": await service.delete(body.ids), "generation": service.generation})
 
 
-def _add_states(app: FastAPI, service: Service, metrics: Metrics) -> None:
+def _add_status_routes(app: FastAPI, service: Service, metrics: Metrics) -> None:
     @app.get("/healthz", response_model=api.Status)
     async def healthz() -> Response:
-        """Whether the server runs."""
+        """Return 200 while the server runs."""
         return _json({"status": "ok"})
 
-    @app.get("/readyz", response_model=api.Status, responses=_no(503))
+    @app.get("/readyz", response_model=api.Status, responses=_errors(503))
     async def readyz() -> Response:
-        """Whether searches are answered without delay, and the server's own tasks succeed; if not, why."""
+        """Return 200 once the server is warmed up and while its background tasks succeed; otherwise 503 and why."""
         service.check_ready()
         return _json({"status": "ready"})
 
-    @app.get("/metrics", responses={200: {"content": {"text/plain": {}}}, **_no(401)}, dependencies=[Depends(BEARER)])
+    text: Responses = {200: {"content": {"text/plain": {}}}}
+
+    @app.get("/metrics", responses={**text, **_errors(401)}, dependencies=[Depends(BEARER)])
     async def metrics_text() -> Response:
-        """Counters for Prometheus."""
+        """Return metrics in the text format of Prometheus."""
         return Response(metrics.text(), media_type=METRICS_TYPE)
 
 
 def _json(answer: dict[str, Any]) -> Response:
-    """The answer as it is: it fits its model, and to check that each time would cost as much as some searches."""
+    """Return the answer as JSON without validating it again, which would cost as much as some searches."""
     text = json.dumps(answer, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return Response(text.encode(), media_type="application/json")
 
 
-def _no(*statuses: int) -> Answers:
-    """The refusals an address may answer with, for its description."""
-    return {status: {"model": api.Refused} for status in statuses}
+def _errors(*statuses: int) -> Responses:
+    """Describe the error responses of a route for /openapi.json."""
+    return {status: {"model": api.ErrorResponse} for status in statuses}

@@ -1,4 +1,4 @@
-"""Answers that say no: one shape for all, {"error": {"code", "message"}}, and never more than the caller may know."""
+"""Error responses, all of the form {"error": {"code", "message"}}. They show nothing of the inside of the server."""
 
 from __future__ import annotations
 
@@ -14,73 +14,76 @@ from denslice.encoders.analysis import well_formed
 from denslice.records import DEEPEST_META
 
 RETRY_AFTER = 1  # seconds
-DEEPEST_BODY = DEEPEST_META + 3  # the body, its list and the document are around the metadata
+DEEPEST_BODY = DEEPEST_META + 3  # the metadata is within a document, a list and the body
 TOO_DEEP = f"objects and lists are nested deeper than {DEEPEST_BODY} levels"
-SHOWN = 200  # characters of a message that may hold the caller's own words
-TOLD = {
-    400: ("bad_request", "the body is not JSON"),
-    404: ("not_found", "there is nothing at this address"),
-    405: ("method_not_allowed", "this address does not take that method"),
+MAX_SHOWN = 200  # characters of a message that may repeat text of the request
+HTTP_MESSAGES = {
+    400: ("bad_request", "the body is not valid JSON"),
+    404: ("not_found", "there is nothing at this path; /openapi.json lists the paths"),
+    405: ("method_not_allowed", "this path does not support that method; /openapi.json lists those it supports"),
 }
 
 
-class Refusal(Exception):  # noqa: N818 (it is an answer)
-    """A request that is not answered as asked, and why."""
+class HttpError(Exception):
+    """An error response: its status, a code for programs and a message for people."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
         self.status, self.code, self.message = status, code, message
 
 
-def busy(message: str) -> Refusal:
-    """The refusal of a server that has enough to do."""
-    return Refusal(503, "busy", message)
+def busy(message: str) -> HttpError:
+    """Return the error of a server at one of its limits."""
+    return HttpError(503, "busy", message)
 
 
-def response(refusal: Refusal) -> JSONResponse:
-    """The refusal as an answer; one that will pass says when to come back."""
+def timed_out(seconds: float) -> HttpError:
+    """Return the error of a request that took too long."""
+    return HttpError(503, "timeout", f"the request was not answered within {seconds:g} s; try again")
+
+
+def error_response(error: HttpError) -> JSONResponse:
+    """Return the response for an error. A 503 has a Retry-After header."""
     headers = {}
-    if refusal.status == 503:
+    if error.status == 503:
         headers["Retry-After"] = str(RETRY_AFTER)
-    elif refusal.status == 401:
+    elif error.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    if refusal.status in (401, 408, 413):
+    if error.status in (401, 408, 413):
         headers["Connection"] = "close"  # the rest of the body is not read
-    return JSONResponse(
-        {"error": {"code": refusal.code, "message": well_formed(refusal.message)}}, refusal.status, headers
-    )
+    return JSONResponse({"error": {"code": error.code, "message": well_formed(error.message)}}, error.status, headers)
 
 
-def answer_errors(app: FastAPI, count: Callable[[str], None]) -> None:
-    """Has the app answer every error in that one shape; `count` hears each refusal's code."""
+def add_error_handlers(app: FastAPI, count: Callable[[str], None]) -> None:
+    """Make the app respond to every error in this form; `count` is called with the code of each HttpError."""
 
-    @app.exception_handler(Refusal)
-    async def _refused(request: Request, error: Refusal) -> JSONResponse:
+    @app.exception_handler(HttpError)
+    async def _refused(request: Request, error: HttpError) -> JSONResponse:
         count(error.code)
-        return response(error)
+        return error_response(error)
 
     @app.exception_handler(RequestValidationError)
     async def _invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         faults = error.errors()
         if any(fault["type"] == "json_invalid" for fault in faults):
-            return response(Refusal(400, *TOLD[400]))
-        return response(Refusal(422, "invalid", told(faults)))
+            return error_response(HttpError(400, *HTTP_MESSAGES[400]))
+        return error_response(HttpError(422, "invalid", validation_message(faults)))
 
     @app.exception_handler(HTTPException)
     async def _http(request: Request, error: HTTPException) -> JSONResponse:
-        if isinstance(error.__cause__, RecursionError):  # the JSON parser gave up before the models could count levels
-            return response(Refusal(422, "invalid", f"body: {TOO_DEEP}"))
-        code, message = TOLD.get(error.status_code, ("refused", "the request was refused"))
-        return response(Refusal(error.status_code, code, message))
+        if isinstance(error.__cause__, RecursionError):  # the JSON parser fails before the models count levels
+            return error_response(HttpError(422, "invalid", f"body: {TOO_DEEP}"))
+        code, message = HTTP_MESSAGES.get(error.status_code, ("refused", "the request was refused"))
+        return error_response(HttpError(error.status_code, code, message))
 
 
-def told(errors: Sequence[Any]) -> str:
-    """What is wrong with a request, in one sentence; of many faults the first three."""
-    faults = [error for error in errors if error["type"] != "none_required"]  # nobody is asked for nothing
-    return "; ".join(f"{_place(error['loc'])}: {error['msg'][:SHOWN]}" for error in faults[:3])
+def validation_message(errors: Sequence[Any]) -> str:
+    """Return the first three validation errors of a request as one message."""
+    faults = [error for error in errors if error["type"] != "none_required"]  # fields never require null
+    return "; ".join(f"{_field(error['loc'])}: {error['msg'][:MAX_SHOWN]}" for error in faults[:3])
 
 
-def _place(parts: Sequence[int | str]) -> str:
-    """The field a fault is in, without the names pydantic gives to its own steps."""
-    own = [str(part) for part in parts if part != "body" and "[" not in str(part)]
-    return ".".join(own)[:SHOWN] or "body"
+def _field(location: Sequence[int | str]) -> str:
+    """Return the name of the field of a validation error, without the steps that pydantic adds."""
+    names = [str(part) for part in location if part != "body" and "[" not in str(part)]
+    return ".".join(names)[:MAX_SHOWN] or "body"

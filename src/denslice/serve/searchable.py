@@ -1,67 +1,53 @@
-"""What the server asks of what it serves: an Index is one, and so is anything that offers the same verbs."""
+"""The protocol of what the server serves: an Index, a Cluster, or anything else with these methods."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
-from denslice.records import Doc, Explanation, Ranking
+from denslice.index.index_info import IndexInfo
+from denslice.options import SearchKeywords
+from denslice.records import Doc, Ranking
 
 
 class Searchable(Protocol):
-    """The verbs of an Index that the server uses. Every one may be called from any thread, at any time."""
+    """The methods of an Index that the server uses. They are called from several threads at the same time."""
 
     @property
     def generation(self) -> int:
-        """How many commits there have been."""
+        """The number of the commit that is served."""
         ...
 
     @property
     def commit(self) -> str:
-        """Which commit is shown: a name that changes whenever results may."""
+        """The name of the commit that is served; it changes whenever results may change."""
         ...
 
     @property
     def lam(self) -> float:
-        """λ, the weight of the dense score, where a search gives none."""
+        """λ, the default weight of the dense score."""
         ...
 
-    def search_batch(
-        self,
-        texts: Sequence[str],
-        k: int = 10,
-        *,
-        theta: float = 0.0,
-        candidates: int = 10_000,
-        lam: float | None = None,
-        mode: str | None = None,
-        candidates_from: str = "both",
-        where: Mapping[str, Any] | None = None,
-    ) -> list[Ranking]:
-        """The k best documents for each text."""
-        ...
-
-    def explain(self, text: str, id: str, *, lam: float | None = None, mode: str | None = None) -> Explanation:
-        """Why the document with this id scores what it does for a text."""
+    def search_batch(self, texts: Sequence[str], k: int = 10, **options: Unpack[SearchKeywords]) -> list[Ranking]:
+        """Return the k best documents for each text; a ranking explains its scores."""
         ...
 
     def get(self, id: str) -> Doc | None:
-        """The document with this id."""
+        """Return the document with this id, or None."""
         ...
 
     def add(self, docs: Iterable[Doc | Mapping[str, Any]], *, wait: float = 0.0) -> int:
-        """Adds or replaces documents in one commit; how many."""
+        """Add or replace documents in one commit and return how many."""
         ...
 
     def delete(self, ids: Iterable[str], *, wait: float = 0.0) -> int:
-        """Deletes documents in one commit; how many there were."""
+        """Delete documents in one commit and return how many there were."""
         ...
 
     def refresh(self) -> bool:
-        """Moves on to the last commit, of whichever process; whether there was a newer one."""
+        """Move on to the last commit of any process and return whether it is newer."""
         ...
 
-    def info(self) -> dict[str, Any]:
-        """What it is. Used are: documents, generation, encoder, encoder_options, slicing, slices, dimensions,
-        filterable, and path where there is one, which no answer ever shows."""
+    def info(self) -> IndexInfo:
+        """Return what it is. Its path is never part of an answer."""
         ...

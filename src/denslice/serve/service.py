@@ -1,4 +1,4 @@
-"""The server's work, apart from HTTP: limits kept, queries answered, documents read and written, commits followed."""
+"""The work of the server behind HTTP: it checks limits, searches, reads and writes documents, and follows commits."""
 
 from __future__ import annotations
 
@@ -8,74 +8,72 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from denslice.errors import InputError, LockedError, MissingShardsError
 from denslice.records import Doc
 from denslice.search.filter import Condition, Every, Filter, Not, Some, parse
 from denslice.search.matches import words_of
-from denslice.serve.answering import Answer, How, answers
-from denslice.serve.api import About, NewDocument, SearchRequest
-from denslice.serve.background import Background, in_thread
+from denslice.serve.answering import Answer, BatchOptions, answers
+from denslice.serve.api import NewDocument, SearchRequest, ServerInfo
+from denslice.serve.background import Background, Returned, in_thread
 from denslice.serve.batching import Batcher
-from denslice.serve.http_errors import Refusal, busy
+from denslice.serve.http_errors import HttpError, busy, timed_out
 from denslice.serve.limits import Limits
 from denslice.serve.metrics import Metrics
 from denslice.serve.searchable import Searchable
-from denslice.serve.semaphore import Turns
 
 READERS = 2  # threads that fetch documents
-LOCK_WAIT = 2.0  # seconds a write waits for another process that writes
-Value = TypeVar("Value")
+LOCK_WAIT = 2.0  # seconds that a write waits for a writer in another process
 
 
 class Service:
-    """One searchable thing, served. Started and stopped within a running event loop."""
+    """Serves an index or a cluster. It is started and stopped within a running event loop."""
 
     def __init__(self, searchable: Searchable, limits: Limits, metrics: Metrics, writable: bool = False) -> None:
         self._searchable, self._limits, self._metrics, self._writable = searchable, limits, metrics, writable
         self._warm = False
         self._background = Background(metrics)
         self._show()
-        if self._info["encoder"] == "vectors":
-            raise InputError("this index holds ready vectors, and a server is asked with texts: search it from Python")
-        self._reads, self._writes = Turns(limits.max_waiting), Turns(limits.max_writes)
+        if self._info.encoder == "vectors":
+            raise InputError("this index holds ready vectors, but queries over HTTP are texts; search it from Python")
+        self._reads, self._writes = asyncio.Semaphore(limits.max_waiting), asyncio.Semaphore(limits.max_writes)
 
     async def start(self) -> None:
-        """Begins to answer; ready once a first search has gone through."""
+        """Start the threads and background tasks. The service is ready once the warm-up search has succeeded."""
         self._readers = ThreadPoolExecutor(READERS, "denslice-read")
         self._writer = ThreadPoolExecutor(1, "denslice-write")
         self._batcher = Batcher(self._answers, self._limits, self._metrics)
         self._batcher.start(self._background)
-        self._background.until_done("the first search", self._warm_up)
-        self._background.every(self._limits.refresh_seconds, "the look for new commits", self._follow)
+        self._background.until_done("warm-up", self._warm_up)
+        self._background.every(self._limits.refresh_seconds, "refresh", self._follow)
 
     async def stop(self) -> None:
-        """Ends, when what is under way is done."""
+        """Stop the background tasks and wait for running requests."""
         await self._background.stop()
         await self._batcher.stop()
         for pool in (self._readers, self._writer):
             await asyncio.get_running_loop().run_in_executor(None, pool.shutdown)
 
     def check_ready(self) -> None:
-        """Refuses, with the reason, while the first search has not gone through or a task of the server's own fails."""
-        if trouble := self._background.trouble:
-            raise Refusal(503, "failing", f"{trouble}; the log says why, and it is tried again")
+        """Raise HttpError during warm-up, and while a background task fails."""
+        if failing := self._background.failing:
+            raise HttpError(503, "failing", f"{failing}; see the log. The server tries again")
         if not self._warm:
-            raise Refusal(503, "warming_up", "the first search is still being prepared")
+            raise HttpError(503, "warming_up", "the server is warming up")
 
     # --- reading
 
-    async def search(self, asked: SearchRequest) -> dict[str, Any]:
-        """A result for each query of a request, as models.SearchResponse describes it."""
-        texts = asked.texts()
-        self._check(asked, texts)
+    async def search(self, request: SearchRequest) -> dict[str, Any]:
+        """Return a result for each query of a request, as the JSON of api.SearchResponse."""
+        texts = request.texts()
+        self._check_limits(request, texts)
         try:
-            found, waited = await self._batcher.search(texts, How.of(asked))
+            found, waited = await self._batcher.search(texts, BatchOptions.of(request))
         except InputError as error:
-            raise self._refusal(error) from error
+            raise self._http_error(error) from error
         except MissingShardsError as error:
-            raise Refusal(503, "incomplete", str(error)) from error
+            raise HttpError(503, "incomplete", str(error)) from error
         first, pairs = found[0], zip(texts, found, strict=True)
         return {
             "results": [{"query": text, "hits": one.hits, "missing": list(one.missing)} for text, one in pairs],
@@ -86,23 +84,24 @@ class Service:
         }
 
     async def document(self, id: str) -> Doc:
-        """The document with this id."""
-        with self._reads.one():
-            doc = await self._within_time(self._readers, partial(self._searchable.get, id))
+        """Return the document with this id."""
+        async with _acquirable(self._reads):
+            doc = await self._within_timeout(self._readers, partial(self._searchable.get, id))
         if doc is None:
-            raise Refusal(404, "no_document", "there is no document with this id")
+            raise HttpError(404, "no_document", "there is no document with this id")
         return doc
 
-    def about(self) -> About:
-        """What is served; of a model's folder only its name."""
+    def info(self) -> ServerInfo:
+        """Describe the index and the limits. Of the folder of a model, only the name is shown."""
         info = self._info
-        encoder = Path(info["encoder"]).name
-        told = {name: info[name] for name in ("documents", "generation", "slicing", "slices", "dimensions")}
-        fields = list(info["filterable"])
-        return About(
-            **told,
-            encoder=encoder,
-            filterable=fields,
+        return ServerInfo(
+            documents=info.documents,
+            generation=info.generation,
+            encoder=Path(info.encoder).name,
+            slicing=info.slicing,
+            slices=info.slices,
+            dimensions=info.dimensions,
+            filterable=list(info.filterable),
             lam=self._lam,
             writable=self._writable,
             limits={name: most for name, most in asdict(self._limits).items() if name.startswith("max_")},
@@ -111,106 +110,113 @@ class Service:
     # --- writing
 
     async def add(self, documents: Sequence[NewDocument]) -> int:
-        """Adds documents in one commit; how many."""
+        """Add documents in one commit and return how many."""
         given = [one.model_dump(exclude_unset=True) for one in documents]
         return await self._write(len(documents), self._searchable.add, given)
 
     async def delete(self, ids: Sequence[str]) -> int:
-        """Deletes documents in one commit; how many there were."""
+        """Delete documents in one commit and return how many there were."""
         return await self._write(len(ids), self._searchable.delete, ids)
 
     @property
     def generation(self) -> int:
-        """The commit that is shown."""
+        """The number of the commit that is served."""
         return self._searchable.generation
 
     async def _write(self, count: int, change: Callable[..., int], given: Sequence[Any]) -> int:
-        """One write after the other. A write that has begun is waited for, as nobody could tell whether it was done."""
+        """Run one write at a time. A write has no timeout, because the client could not tell whether it was done."""
         if count > self._limits.max_documents:
             most = self._limits.max_documents
-            raise Refusal(422, "too_many_documents", f"{count:,} documents in one request; at most {most:,}")
-        with self._writes.one():
+            raise HttpError(422, "too_many_documents", f"{count:,} documents in one request; at most {most:,}")
+        async with _acquirable(self._writes):
             work = partial(self._changed, partial(change, given, wait=LOCK_WAIT))
             try:
                 return await in_thread(self._writer, work)
             except LockedError as error:
-                raise busy("another process is writing to the index") from error
+                raise busy("another process is writing to the index; try again") from error
             except InputError as error:
-                raise self._refusal(error) from error
+                raise self._http_error(error) from error
 
     def _changed(self, change: Callable[[], int]) -> int:
-        done = change()
+        count = change()
         self._show()
-        return done
+        return count
 
     # --- limits
 
-    def _check(self, asked: SearchRequest, texts: Sequence[str]) -> None:
-        """Refuses a search that asks for more than the limits allow."""
+    def _check_limits(self, request: SearchRequest, texts: Sequence[str]) -> None:
+        """Raise HttpError if a search exceeds a limit."""
         limits, longest = self._limits, max(map(len, texts))
-        explained = asked.k * len(texts) if asked.explain else 0
+        explained = request.k * len(texts) if request.explain else 0
         for code, found, most, what in (
             ("too_many_queries", len(texts), limits.max_queries, "queries in one request"),
             ("query_too_long", longest, limits.max_query_length, "characters in a query"),
-            ("k_too_large", asked.k, limits.max_k, "for k"),
-            ("candidates_too_large", asked.candidates, limits.max_candidates, "for candidates"),
+            ("k_too_large", request.k, limits.max_k, "for k"),
+            ("candidates_too_large", request.candidates, limits.max_candidates, "for candidates"),
             ("too_many_explained", explained, limits.max_explained, "documents explained in one request"),
         ):
             if found > most:
-                raise Refusal(422, code, f"{found:,} {what}; at most {most:,}")
-        if asked.where is not None:
-            self._check_filter(asked.where)
+                raise HttpError(422, code, f"{found:,} {what}; at most {most:,}")
+        if request.where is not None:
+            self._check_filter(request.where)
 
     def _check_filter(self, where: dict[str, Any]) -> None:
         try:
             conditions = _conditions(parse(where))
         except InputError as error:
-            raise Refusal(422, "bad_filter", str(error)) from None
+            raise HttpError(422, "bad_filter", str(error)) from None
         if conditions > self._limits.max_conditions:
             most = self._limits.max_conditions
-            raise Refusal(422, "filter_too_large", f"{conditions:,} conditions in where; at most {most:,}")
+            raise HttpError(422, "filter_too_large", f"{conditions:,} conditions in where; at most {most:,}")
 
-    async def _within_time(self, pool: ThreadPoolExecutor, work: Callable[[], Value]) -> Value:
+    async def _within_timeout(self, pool: ThreadPoolExecutor, work: Callable[[], Returned]) -> Returned:
         try:
             async with asyncio.timeout(self._limits.timeout):
                 return await in_thread(pool, work)
         except TimeoutError:
-            raise Refusal(503, "timeout", f"not answered within {self._limits.timeout:g} s") from None
+            raise timed_out(self._limits.timeout) from None
         except MissingShardsError as error:
-            raise Refusal(503, "incomplete", str(error)) from error
+            raise HttpError(503, "incomplete", str(error)) from error
 
-    def _refusal(self, error: InputError) -> Exception:
-        """What the caller hears: the reason, unless it is of the server's own files, which is the server's fault."""
-        path = self._info.get("path")
-        return error if path and path in str(error) else Refusal(422, "invalid", str(error))
+    def _http_error(self, error: InputError) -> Exception:
+        """Return a 422 with the message, or the error itself if it names the index folder: that is a server error."""
+        path = self._info.path
+        return error if path and path in str(error) else HttpError(422, "invalid", str(error))
 
-    # --- keeping up
+    # --- background tasks
 
-    def _answers(self, texts: Sequence[str], how: How) -> list[Answer]:
-        return answers(self._searchable, texts, how, self._words, self._limits.max_text)
+    def _answers(self, texts: Sequence[str], options: BatchOptions) -> list[Answer]:
+        return answers(self._searchable, texts, options, self._words, self._limits.max_text)
 
     async def _warm_up(self) -> None:
-        """Compiles or loads what the first searches need."""
-        how = How.of(SearchRequest.model_validate({"query": "", "k": 1, "explain": True}))
-        await in_thread(self._readers, partial(self._answers, ["warm", "up"], how))
+        """Search once, which compiles and loads what searches need."""
+        options = BatchOptions.of(SearchRequest.model_validate({"query": "", "k": 1, "explain": True}))
+        await in_thread(self._readers, partial(self._answers, ["warm", "up"], options))
         self._warm = True
 
     async def _follow(self) -> None:
-        """Moves on to the newest commit; where that fails, searches go on with the one that is shown."""
+        """Refresh to the newest commit. If that fails, searches continue with the current one."""
         await in_thread(self._readers, self._refresh)
 
     def _refresh(self) -> None:
         self._searchable.refresh()
-        if self._searchable.commit != self._shown:  # also where showing it failed the last time
+        if self._searchable.commit != self._shown:  # also true if `_show` failed the last time
             self._show()
 
     def _show(self) -> None:
-        """Notes which commit is shown, and has its encoder loaded before a query waits for it."""
+        """Take over the description of the current commit, and load its encoder before a query needs it."""
         commit = self._searchable.commit
         self._info, self._lam = self._searchable.info(), self._searchable.lam
-        self._metrics.shown(self._info["generation"], self._info["documents"])
-        self._words = words_of(self._info)
+        self._metrics.shown(self._info.generation, self._info.documents)
+        self._words = words_of(self._info.encoder_options)
         self._shown = commit
+
+
+def _acquirable(semaphore: asyncio.Semaphore) -> asyncio.Semaphore:
+    """Return the semaphore, or raise HttpError if acquiring it would wait: the server is at its limit."""
+    if semaphore.locked():
+        raise busy("too many requests of this kind are waiting; try again")
+    return semaphore
 
 
 def _conditions(filter: Filter) -> int:

@@ -1,4 +1,4 @@
-"""The page at `/`: a few plain files of this package, read once and sent as they are."""
+"""The search page at `/`: static files of this package, read once and sent unchanged."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib.resources import files
 
 from fastapi import APIRouter, Request, Response
 
-FILES = {  # by address
+PAGE_FILES = {  # by path
     "/": ("page.html", "text/html; charset=utf-8"),
     "/page.css": ("page.css", "text/css; charset=utf-8"),
     "/page.js": ("page.js", "text/javascript; charset=utf-8"),
@@ -18,16 +18,16 @@ FILES = {  # by address
 
 
 def page_routes() -> APIRouter:
-    """`/` and the files it names."""
+    """Return the routes of the page and its files."""
     router = APIRouter(include_in_schema=False)
-    for address, (name, kind) in FILES.items():
+    for path, (name, kind) in PAGE_FILES.items():
         content = (files("denslice.serve") / "web" / name).read_bytes()
-        router.add_api_route(address, _sending(content, kind), methods=["GET", "HEAD"])
+        router.add_api_route(path, _file_route(content, kind), methods=["GET", "HEAD"])
     return router
 
 
-def _sending(content: bytes, kind: str) -> Callable[[Request], Awaitable[Response]]:
-    """What answers a request for one file."""
+def _file_route(content: bytes, kind: str) -> Callable[[Request], Awaitable[Response]]:
+    """Return the function that responds with one file."""
     etag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
     headers = {"ETag": etag, "Cache-Control": "no-cache", "Content-Type": kind}
 

@@ -1,4 +1,4 @@
-"""A consistent copy of an index that others go on writing to."""
+"""Backups: a consistent copy of an index, made while other processes go on writing to it."""
 
 from __future__ import annotations
 
@@ -14,53 +14,53 @@ from denslice.store.files import sync_folder
 from denslice.store.folder import Folder
 from denslice.store.manifest import Manifest
 from denslice.store.segment import DELETIONS, SEGMENTS
-from denslice.store.snapshot import PARTS, VOCABULARY, Snapshot
+from denslice.store.snapshot import SUBFOLDERS, VOCABULARY, Snapshot
 
-TRIES = 3  # without the write lock; after that with it
+COPY_ATTEMPTS = 3  # without the write lock, before one with it
 
 
 def back_up(index: Path, to: Path) -> Manifest:
-    """Copy the last commit of an index to a new folder and return its manifest; on any error, nothing is left there."""
+    """Copy the last commit of an index to a new folder and return its manifest; an error leaves no folder."""
     try:
         to.mkdir(parents=True, exist_ok=True)
         _check_empty(to)
     except OSError as error:
-        raise InputError(f"{to}: cannot make a copy here ({error.strerror})") from error
-    with lock.writing(to):  # two copies to one folder must not remove each other
+        raise InputError(f"{to}: a backup cannot be written here ({error.strerror})") from error
+    with lock.writing(to):  # two backups to one folder must not remove each other's files
         _check_empty(to)
         try:
-            return _copied(index, to)
+            return _copy_last_commit(index, to)
         except BaseException:
             shutil.rmtree(to, ignore_errors=True)
             raise
 
 
 def _check_empty(to: Path) -> None:
-    if {path.name for path in to.iterdir()} - {lock.NAME, lock.TURNSTILE}:
-        raise InputError(f"{to}: the folder is not empty")
+    if {path.name for path in to.iterdir()} - {lock.LOCK_FILE, lock.TURNSTILE_FILE}:
+        raise InputError(f"{to}: the folder is not empty; choose a new one")
 
 
-def _copied(index: Path, to: Path) -> Manifest:
-    for part in PARTS:
+def _copy_last_commit(index: Path, to: Path) -> Manifest:
+    for part in SUBFOLDERS:
         (to / part).mkdir()
-    for _ in range(TRIES):
+    for _ in range(COPY_ATTEMPTS):
         try:
             manifest = manifests.read(Folder(index))
             return _copy(index, to, manifest)
-        except FileNotFoundError:  # a commit came in between and removed a file
+        except FileNotFoundError:  # a commit has removed a file meanwhile
             continue
     with lock.writing(index):
         return _copy(index, to, manifests.read(Folder(index)))
 
 
 def _copy(index: Path, to: Path, manifest: Manifest) -> Manifest:
-    """Copy every file that a manifest names, those that are there already excepted, then the manifest."""
+    """Copy every file of a manifest that the folder lacks, then write the manifest."""
     for name in file_names(manifest):
         if not (to / name).exists():
             (to / name).parent.mkdir(exist_ok=True)
             link(index / name, to / name)
     _remove_others(to, manifest)
-    for folder in (*(to / part for part in PARTS), *(to / SEGMENTS).iterdir()):
+    for folder in (*(to / part for part in SUBFOLDERS), *(to / SEGMENTS).iterdir()):
         sync_folder(folder)
     manifests.write(to, manifest)
     Snapshot(to)
@@ -68,7 +68,7 @@ def _copy(index: Path, to: Path, manifest: Manifest) -> Manifest:
 
 
 def file_names(manifest: Manifest) -> list[str]:
-    """The files that a manifest names, by their paths in the index's folder."""
+    """Return the files of a manifest, as paths relative to the index folder."""
     segments = [f"{SEGMENTS}/{entry.name}/{name}" for entry in manifest.segments for name in entry.files]
     deletions = [f"{DELETIONS}/{e.deletions.name}{ENDING}" for e in manifest.segments if e.deletions]
     places = manifest.slicing.places
@@ -77,7 +77,7 @@ def file_names(manifest: Manifest) -> list[str]:
 
 
 def link(source: Path, to: Path) -> None:
-    """Give a file that never changes a second name, or copy it where the file system has no hard links."""
+    """Hard-link a file that never changes, or copy it if the file system has no hard links."""
     try:
         os.link(source, to)
     except FileNotFoundError:
@@ -89,9 +89,9 @@ def link(source: Path, to: Path) -> None:
 
 
 def _remove_others(to: Path, manifest: Manifest) -> None:
-    """Remove what an earlier attempt copied and this manifest does not name."""
+    """Remove the files that an earlier attempt has copied and this manifest does not name."""
     named = {to / name for name in file_names(manifest)}
-    for path in [path for part in PARTS for path in (to / part).rglob("*") if path.is_file()]:
+    for path in [path for part in SUBFOLDERS for path in (to / part).rglob("*") if path.is_file()]:
         if path not in named:
             path.unlink()
     for folder in (to / SEGMENTS).iterdir():

@@ -1,6 +1,6 @@
-"""A container: one file of named arrays, aligned for mapping, each with a checksum, and a JSON header that lists them.
+"""Containers: a file of named arrays, aligned for memory mapping, and a JSON header with the checksum of each.
 
-Sections that a reader does not know are left alone, so later versions may add some. docs/index-format.md has the bytes.
+Readers ignore sections that they do not know, so later versions may add some. docs/index-format.md gives the bytes.
 """
 
 from __future__ import annotations
@@ -19,33 +19,34 @@ from typing import Any
 import numpy as np
 
 from denslice.errors import IndexFormatError
-from denslice.store.files import Array, StoredFile, cannot_read, damaged
+from denslice.store.files import StoredFile, cannot_read, damaged
 from denslice.store.folder import Folder
+from denslice.vectors import Array
 
 ENDING = ".arrays"
 MAGIC = b"denslice"
 START = struct.Struct("<8sQ")  # the magic and the length of the JSON that follows
-ALIGNED = 64  # bytes: a line of cache, and more than any vector instruction asks for
+ALIGNMENT = 64  # bytes: a cache line, and more than any vector instruction needs
 LONGEST_HEADER = 1 << 24
 CHANGED_HEADER = "its header differs from what was written"
-UNTRACKED = {"trackfd": False} if sys.version_info >= (3, 13) else {}  # a mapping then needs no open file
+UNTRACKED = {"trackfd": False} if sys.version_info >= (3, 13) else {}  # the mapping then keeps no file open
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
-    """Where an array lies, counted from the end of the header, and the SHA-256 of its bytes and the padding behind."""
+class ArraySection:
+    """The entry of an array in the header."""
 
     dtype: str
     shape: tuple[int, ...]
-    at: int
-    bytes: int
-    sha256: str
+    at: int  # offset from the end of the header
+    bytes: int  # padding included
+    sha256: str  # of these bytes
 
 
 def write_container(path: Path, arrays: Mapping[str, Array], about: Mapping[str, Any] | None = None) -> StoredFile:
-    """Write arrays as one file, force it to disk, and return its size and the SHA-256 of its header.
+    """Write arrays to one file, fsync it, and return its size and the SHA-256 of its header.
 
-    The header holds the checksums of the arrays, so its own stands for the whole file.
+    The header holds the checksums of the arrays, so the checksum of the header covers the whole file.
     """
     sections, at = {}, 0
     laid_out = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
@@ -53,8 +54,8 @@ def write_container(path: Path, arrays: Mapping[str, Array], about: Mapping[str,
         size = _aligned(array.nbytes)
         digest = hashlib.sha256(array.data if array.size else b"")
         digest.update(bytes(size - array.nbytes))
-        told = {"dtype": array.dtype.str, "shape": list(array.shape), "at": at, "bytes": size}
-        sections[name] = {**told, "sha256": digest.hexdigest()}
+        place = {"dtype": array.dtype.str, "shape": list(array.shape), "at": at, "bytes": size}
+        sections[name] = {**place, "sha256": digest.hexdigest()}
         at += size
     header = _header({"about": dict(about or {}), "sections": sections})
     with path.open("xb") as file:
@@ -68,18 +69,18 @@ def write_container(path: Path, arrays: Mapping[str, Array], about: Mapping[str,
 
 
 class Container:
-    """A container that was written, mapped or held in memory. Its arrays keep it alive."""
+    """A container open for reading, memory-mapped or loaded. Its arrays keep it alive."""
 
     def __init__(self, path: Path, memory: mmap.mmap | bytes, stored: StoredFile) -> None:
         self.path, self.stored = path, stored
         self._check_size(memory)
         self._memory = memory
-        self._source: tuple[Folder, str] | None = None  # the file, where memory holds a copy of it
+        self._source: tuple[Folder, str] | None = None  # the file that was loaded
         self._first, self.about, self.sections = _parsed(path, memory, stored.sha256)
 
     @classmethod
     def mapped(cls, folder: Folder, name: str, stored: StoredFile) -> Container:
-        """Return the container of this name in an open folder, mapped: memory is the system's to give."""
+        """Return the container of this name, memory-mapped."""
         path = folder.path / name
         handle = folder.open(name)
         try:
@@ -92,8 +93,8 @@ class Container:
             os.close(handle)
 
     @classmethod
-    def held(cls, folder: Folder, name: str, stored: StoredFile) -> Container:
-        """Return the container of this name in an open folder, read into memory and checked: for small ones."""
+    def loaded(cls, folder: Folder, name: str, stored: StoredFile) -> Container:
+        """Return the container of this name, read into memory with its checksums verified: for small files."""
         container = cls(folder.path / name, folder.read(name), stored)
         container._check(container._memory)
         container._source = folder, name
@@ -103,19 +104,21 @@ class Container:
         return name in self.sections
 
     def array(self, name: str, dtypes: str, length: int | None = None, dimensions: int = 1) -> Array:
-        """Return an array, which must have one of these types and, if given, this length."""
+        """Return an array; raise IndexFormatError unless it has one of these types and this length."""
         if name not in self.sections:
             raise damaged(self.path, f"has no section {name}")
         section = self.sections[name]
         dtype = np.dtype(section.dtype)
         fits = dtype.name in dtypes.split() and len(section.shape) == dimensions
         if not fits or (length is not None and section.shape[0] != length):
-            raise damaged(self.path, f"its section {name} holds {dtype} {section.shape}, which does not belong there")
+            expected = f"a {dimensions}-dimensional array of {' or '.join(dtypes.split())}"
+            expected += "" if length is None else f" with {length:,} rows"
+            raise damaged(self.path, f"its section {name} holds {dtype} {section.shape}, expected {expected}")
         count = int(np.prod(section.shape))
         return np.frombuffer(self._memory, dtype, count, self._first + section.at).reshape(section.shape)
 
     def verify(self) -> None:
-        """Read everything again; IndexFormatError names the first section that is not what was written."""
+        """Read the file again in full; raise IndexFormatError naming the first section that has changed."""
         memory = self._on_disk()
         self._check_size(memory)
         if hashlib.sha256(memory[: self._first]).hexdigest() != self.stored.sha256:
@@ -123,7 +126,7 @@ class Container:
         self._check(memory)
 
     def _on_disk(self) -> mmap.mmap | bytes:
-        """The bytes that the file has now; those that are held, where a later commit has removed the file."""
+        """Return the bytes of the file as it is now, or those loaded if a later commit has removed it."""
         if self._source is None:
             return self._memory
         folder, name = self._source
@@ -144,14 +147,14 @@ class Container:
                 raise damaged(self.path, f"its section {name} differs from what was written")
 
 
-def _header(told: Mapping[str, Any]) -> bytes:
-    text = json.dumps(told, separators=(",", ":"), sort_keys=True).encode()
+def _header(fields: Mapping[str, Any]) -> bytes:
+    text = json.dumps(fields, separators=(",", ":"), sort_keys=True).encode()
     text += b" " * (_aligned(START.size + len(text)) - START.size - len(text))
     return START.pack(MAGIC, len(text)) + text
 
 
-def _parsed(path: Path, memory: mmap.mmap | bytes, sha256: str) -> tuple[int, dict[str, Any], dict[str, Section]]:
-    """Return where the arrays begin, what the header says about them, and the sections."""
+def _parsed(path: Path, memory: mmap.mmap | bytes, sha256: str) -> tuple[int, dict[str, Any], dict[str, ArraySection]]:
+    """Return the offset of the first array, the header's `about` and its sections."""
     if len(memory) < START.size:
         raise damaged(path, "is too short to be a container")
     magic, length = START.unpack_from(memory)
@@ -160,17 +163,17 @@ def _parsed(path: Path, memory: mmap.mmap | bytes, sha256: str) -> tuple[int, di
         raise damaged(path, "is not a container of arrays")
     if hashlib.sha256(memory[:first]).hexdigest() != sha256:
         raise damaged(path, CHANGED_HEADER)
-    told = json.loads(memory[START.size : first])
-    sections = {name: _section(one) for name, one in told["sections"].items()}
+    header = json.loads(memory[START.size : first])
+    sections = {name: _section(one) for name, one in header["sections"].items()}
     if any(one.at + one.bytes > len(memory) - first for one in sections.values()):
-        raise IndexFormatError(f"{path}: its sections are longer than the file; the index is damaged")
-    return first, told["about"], sections
+        raise damaged(path, "its sections are longer than the file")
+    return first, header["about"], sections
 
 
-def _section(told: Mapping[str, Any]) -> Section:
-    known = {one.name: told[one.name] for one in fields(Section)}  # a later version may say more
-    return Section(**{**known, "shape": tuple(told["shape"])})
+def _section(entry: Mapping[str, Any]) -> ArraySection:
+    known = {one.name: entry[one.name] for one in fields(ArraySection)}  # a later version may add others
+    return ArraySection(**{**known, "shape": tuple(entry["shape"])})
 
 
 def _aligned(size: int) -> int:
-    return -(-size // ALIGNED) * ALIGNED
+    return -(-size // ALIGNMENT) * ALIGNMENT

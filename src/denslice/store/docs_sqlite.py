@@ -1,7 +1,7 @@
-"""The documents of a segment: one SQLite file with id, title, text and metadata, written once and then only read.
+"""The documents of a segment: an SQLite file with id, title, text and metadata, written once and then only read.
 
-Fields named as filterable have their values in a table of their own, one line for each value (for a list, each
-element), so that a filter on them reads an index and not every document.
+A second table holds the values of filterable fields, one row for each value and for each element of a list, so that
+a filter on such a field reads an index instead of every document.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from denslice.records import Doc, filter_fields
 from denslice.store.files import StoredFile, damaged
 from denslice.store.folder import Folder
 
-NAME = "docs.sqlite"
+DOCS_FILE = "docs.sqlite"
 SCHEMA = (
     """CREATE TABLE docs (
         row INTEGER PRIMARY KEY,
@@ -34,7 +34,7 @@ SCHEMA = (
     )""",
     "CREATE TABLE field_values (field TEXT NOT NULL, kind INTEGER NOT NULL, value, row INTEGER NOT NULL)",
 )
-INDEX = "CREATE INDEX by_value ON field_values (field, kind, value, row)"
+CREATE_INDEX = "CREATE INDEX by_value ON field_values (field, kind, value, row)"
 INSERT = "INSERT INTO docs VALUES (?, ?, ?, ?, ?)"
 INSERT_VALUE = "INSERT INTO field_values VALUES (?, ?, ?, ?)"
 BY_ROWS = (
@@ -62,17 +62,17 @@ HAVING_ID = {
 EVERY_META = "SELECT meta FROM docs"
 ANY_TITLE = "SELECT 1 FROM docs WHERE title <> '' LIMIT 1"
 ANY_WITH = "SELECT 1 FROM docs WHERE EXISTS (SELECT 1 FROM json_each(meta) WHERE key = ?) LIMIT 1"
-PRESENT, NULL, BOOLEAN, NUMBER, STRING = range(5)
-OUTSIDE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PERM, sqlite3.SQLITE_INTERRUPT)
-Told = TypeVar("Told")
-MAPPED = 1 << 40  # bytes of the file SQLite may map instead of copying: all of it
+PRESENT, NULL, BOOLEAN, NUMBER, STRING = range(5)  # kinds of values
+SYSTEM_ERRORS = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PERM, sqlite3.SQLITE_INTERRUPT)
+Fetched = TypeVar("Fetched")
+MAPPED_BYTES = 1 << 40  # of the file that SQLite may map into memory: all of them
 
 
 class DocumentsWriter:
-    """Takes documents in row order. The file needs no journal: until the commit nobody reads it."""
+    """Writes documents in row order. The file needs no journal: it is not read before the commit."""
 
     def __init__(self, folder: Path, filterable: Sequence[str] = ()) -> None:
-        self.connection = sqlite3.connect(folder / NAME, isolation_level=None)
+        self.connection = sqlite3.connect(folder / DOCS_FILE, isolation_level=None)
         self.filterable = filterable
         self.count = 0
         try:
@@ -83,7 +83,7 @@ class DocumentsWriter:
             raise
 
     def add(self, docs: Sequence[Doc]) -> None:
-        """Appends documents, whose ids must be new."""
+        """Append documents, whose ids must be new."""
         numbered = list(enumerate(docs, self.count))
         self.connection.executemany(INSERT, [(row, d.id, d.title, d.text, d.meta_json()) for row, d in numbered])
         for field in self.filterable:
@@ -92,21 +92,21 @@ class DocumentsWriter:
         self.count += len(numbered)
 
     def finish(self) -> None:
-        """Completes the file."""
-        self.connection.execute(INDEX)
+        """Build the index of values and close the file."""
+        self.connection.execute(CREATE_INDEX)
         self.connection.execute("COMMIT")
         self.close()
 
     def close(self) -> None:
-        """Lets go of the file; harmless when done twice."""
+        """Close the file; a second call does nothing."""
         self.connection.close()
 
 
 class Documents:
-    """Reads a finished file, from any thread. The file is opened at once: later it may have lost its name."""
+    """A finished file, open for reading; thread-safe. It is opened at once, as a later commit may remove it."""
 
     def __init__(self, folder: Folder, name: str, stored: StoredFile) -> None:
-        """The file of this name in an open folder; Moved if the name led somewhere else meanwhile."""
+        """Open the file of this name; raise MovedError if another file takes its path meanwhile."""
         self.path = folder.path / name
         self.stored = stored
         self._folder, self._name = folder, name
@@ -114,85 +114,85 @@ class Documents:
         self._connection = self._opened()
 
     def fetch(self, rows: Sequence[int]) -> dict[int, Doc]:
-        """The documents of these rows."""
-        found = self._all(BY_ROWS, json.dumps(rows))
+        """Return the documents of these rows."""
+        found = self._select(BY_ROWS, json.dumps(rows))
         docs = {row: Doc(id, text, title, self._meta(meta)) for row, id, title, text, meta in found}
         if len(docs) != len(rows):
             raise damaged(self.path, f"{len(rows) - len(docs):,} documents are missing")
         return docs
 
     def fields(self, rows: Sequence[int]) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Each of these rows with the fields that a filter can name."""
-        found = self._all(FIELDS_BY_ROWS, json.dumps(rows))
+        """Return each of these rows with the fields that a filter can name."""
+        found = self._select(FIELDS_BY_ROWS, json.dumps(rows))
         return ((row, filter_fields(id, title, self._meta(meta))) for row, id, title, meta in found)
 
     def has_field(self, field: str) -> bool:
-        """Whether a document here has a field of this name, which may take a look at all of them."""
-        if not field.isprintable():  # SQLite cuts a name at NUL, and cannot take half a surrogate pair
-            return any(field in self._meta(meta) for (meta,) in self._all(EVERY_META))
-        is_own = field == "id" or (field == "title" and bool(self._all(ANY_TITLE)))
-        return is_own or bool(self._all(ANY_WITH, field))
+        """Return whether any document has a field of this name; this may read all of them."""
+        if not field.isprintable():  # SQLite truncates a name at NUL and refuses half a surrogate pair
+            return any(field in self._meta(meta) for (meta,) in self._select(EVERY_META))
+        is_own = field == "id" or (field == "title" and bool(self._select(ANY_TITLE)))
+        return is_own or bool(self._select(ANY_WITH, field))
 
     def rows(self, ids: Sequence[str]) -> dict[str, int]:
-        """The rows of those ids that are here."""
-        found = self._all(BY_IDS, json.dumps(ids))
-        wanted = set(ids)  # SQLite cuts a text at NUL and then finds another id than was asked for
+        """Return the rows of those ids that the segment has."""
+        found = self._select(BY_IDS, json.dumps(ids))
+        wanted = set(ids)  # SQLite truncates a text at NUL and then finds another id
         return {id: row for id, row in found if id in wanted}
 
     def having_id(self, operator: str, value: str) -> npt.NDArray[np.int64]:
-        """The rows whose id stands so to `value`, from the index of ids."""
-        return np.array([row for (row,) in self._all(HAVING_ID[operator], value)], dtype=np.int64)
+        """Return the rows whose id satisfies the comparison with `value`, from the index of ids."""
+        return np.array([row for (row,) in self._select(HAVING_ID[operator], value)], dtype=np.int64)
 
     def having(self, operator: str, field: str, kind: int, value: object = None) -> npt.NDArray[np.int64]:
-        """The rows whose filterable field has a value of this kind that stands so to `value`."""
+        """Return the rows whose filterable field has a value of this kind that satisfies the comparison."""
         given = (field, kind) if operator == "exists" else (field, kind, value)
-        return np.array([row for (row,) in self._all(HAVING[operator], *given)], dtype=np.int64)
+        return np.array([row for (row,) in self._select(HAVING[operator], *given)], dtype=np.int64)
 
     def verify(self) -> None:
-        """Read the whole file as it was opened; IndexFormatError if it is not what was written."""
+        """Read the whole file as it was opened; raise IndexFormatError if it has changed."""
         try:
             handle = self._folder.open(self._name)
-        except IndexFormatError:  # it has lost its name; SQLite still has it open
-            digest = hashlib.sha256(self._told(lambda connection: connection.serialize()))
+        except IndexFormatError:  # a later commit has removed it; SQLite still has it open
+            digest = hashlib.sha256(self._execute(lambda connection: connection.serialize()))
         else:
             with os.fdopen(handle, "rb") as file:
                 digest = hashlib.file_digest(file, "sha256")
         if digest.hexdigest() != self.stored.sha256:
-            raise damaged(self.path, "contents differ from what was written")
+            raise damaged(self.path, "its contents differ from what was written")
 
     def _meta(self, text: str) -> dict[str, Any]:
         try:
             meta: dict[str, Any] = json.loads(text)
         except (TypeError, ValueError) as error:
-            raise damaged(self.path, f"metadata is not JSON ({error})") from error
+            raise damaged(self.path, f"its metadata is not JSON ({error})") from error
         return meta
 
-    def _all(self, statement: str, *given: object) -> list[tuple[Any, ...]]:
-        return self._told(lambda connection: list(connection.execute(statement, given)))
+    def _select(self, statement: str, *given: object) -> list[tuple[Any, ...]]:
+        return self._execute(lambda connection: list(connection.execute(statement, given)))
 
-    def _told(self, ask: Callable[[sqlite3.Connection], Told]) -> Told:
+    def _execute(self, ask: Callable[[sqlite3.Connection], Fetched]) -> Fetched:
         with self._lock:
             try:
                 return ask(self._connection)
             except (sqlite3.Error, UnicodeDecodeError) as error:
-                raise _trouble(self.path, error) from error
+                raise _sqlite_error(self.path, error) from error
 
     def _opened(self) -> sqlite3.Connection:
-        """Return a connection to the file itself. SQLite opens by path, so whether that leads to it is asked twice."""
+        """Return a connection to the file. SQLite opens it by path, so the path is checked before and after."""
         handle = self._folder.open(self._name)
         try:
-            meant = os.fstat(handle)
-            if meant.st_size != self.stored.bytes:
-                raise damaged(self.path, f"has {meant.st_size:,} bytes, expected {self.stored.bytes:,}")
-            _check_is_at(self.path, meant)
+            expected = os.fstat(handle)
+            if expected.st_size != self.stored.bytes:
+                raise damaged(self.path, f"has {expected.st_size:,} bytes, expected {self.stored.bytes:,}")
+            _check_path(self.path, expected)
             address = f"{self.path.as_uri()}?mode=ro&immutable=1"
             connection = sqlite3.connect(address, uri=True, check_same_thread=False)
-            connection.execute(f"PRAGMA mmap_size = {MAPPED}")
+            connection.execute(f"PRAGMA mmap_size = {MAPPED_BYTES}")
             connection.execute("PRAGMA schema_version")  # opens the file
-            _check_is_at(self.path, meant)
+            _check_path(self.path, expected)
             return connection
         except sqlite3.Error as error:
-            raise _trouble(self.path, error) from error
+            raise _sqlite_error(self.path, error) from error
         finally:
             os.close(handle)
 
@@ -201,28 +201,28 @@ class Documents:
             connection.close()
 
 
-class Moved(Exception):  # noqa: N818 (whoever opens an index tries again)
-    """A path leads to another file than a moment ago."""
+class MovedError(Exception):
+    """A path leads to another file than a moment ago; a reader opens the index again."""
 
 
-def _check_is_at(path: Path, meant: os.stat_result) -> None:
+def _check_path(path: Path, expected: os.stat_result) -> None:
     try:
         found = path.stat()
     except OSError:
-        raise Moved(path) from None
-    if not os.path.samestat(found, meant):
-        raise Moved(path)
+        raise MovedError(path) from None
+    if not os.path.samestat(found, expected):
+        raise MovedError(path)
 
 
-def _trouble(path: Path, error: sqlite3.Error | UnicodeDecodeError) -> IndexFormatError | UnavailableError:
-    """Return what SQLite's complaint means: damage only where the file itself shows it."""
-    if getattr(error, "sqlite_errorcode", 0) & 0xFF in OUTSIDE:
+def _sqlite_error(path: Path, error: sqlite3.Error | UnicodeDecodeError) -> IndexFormatError | UnavailableError:
+    """Return the error to raise for one of SQLite's: damage only if the file itself shows it."""
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF in SYSTEM_ERRORS:
         return UnavailableError(f"{path}: cannot be read ({error})")
     return damaged(path, str(error))
 
 
 def indexed_values(doc: Doc, field: str) -> Iterable[tuple[int, object]]:
-    """The kind and value of each line a document has in the table of a filterable field."""
+    """Return the kind and value of each row that a document has in the table of a filterable field."""
     fields = filter_fields(doc.id, doc.title, doc.meta)
     if field not in fields:
         return []
@@ -232,13 +232,13 @@ def indexed_values(doc: Doc, field: str) -> Iterable[tuple[int, object]]:
 
 
 def kind_and_value(value: object) -> tuple[int, object] | None:
-    """How a JSON scalar is stored in the table, or None for what is not stored: objects, and lists within lists."""
+    """Return how the table stores a JSON scalar, or None for an object or a nested list, which it does not store."""
     if value is None:
         return NULL, None
     if isinstance(value, bool):
         return BOOLEAN, int(value)
     if isinstance(value, int | float):
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
-            raise InputError(f"number {value} does not fit 64 bits, which a filterable field needs")
+            raise InputError(f"number {value} does not fit 64 bits; a filterable field holds no larger ones")
         return NUMBER, value
     return (STRING, value) if isinstance(value, str) else None

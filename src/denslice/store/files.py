@@ -1,7 +1,7 @@
-"""Files that survive: written whole, forced to disk, and checked when read; and what a file that cannot be read means.
+"""Files that survive a crash: they are written whole and fsynced, and checked when they are read.
 
-"Damaged" is said only where a checksum, a size or the format proves it. What the system refuses (handles, permissions,
-memory) is told as that.
+An error says that an index is damaged only if a checksum, a size or the format proves it. If the system refuses a
+file handle, a permission or memory, the error says so.
 """
 
 from __future__ import annotations
@@ -14,45 +14,43 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from tokenize import TokenError  # numpy lets it through from a damaged header
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from denslice.errors import IndexFormatError, UnavailableError
+from denslice.vectors import Array
 
-CHUNK = 1 << 20
-NEW = ".new"  # ends the name of a file that is to take another's place
-Array = npt.NDArray[Any]
-# numpy has Python parse a header, and CPython 3.11 counts the depth of its parser over all threads: two of them at it
-# at once can end in a SystemError.
+READ_BUFFER = 1 << 20
+NEW = ".new"  # suffix of a file that is to replace another
+# numpy lets Python parse the header, and CPython 3.11 counts the depth of its parser over all threads: two threads
+# that parse at the same time can end in a SystemError.
 _reading_header = Lock()
 
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """What the manifest remembers of a file: its size, and the SHA-256 of its contents or of a container's header."""
+    """A file's entry in the manifest: its size, and the SHA-256 of its contents or of a container's header."""
 
     bytes: int
     sha256: str
 
 
 def damaged(path: Path, found: str) -> IndexFormatError:
-    """Return the error for a file that is not what was written."""
+    """Return the error for a file that differs from what was written."""
     return IndexFormatError(f"{path}: {found}; the index is damaged")
 
 
 def cannot_read(path: Path, error: OSError) -> IndexFormatError | UnavailableError:
-    """Return the error for a file of an index that the system does not give."""
+    """Return the error for a file of an index that the system cannot read."""
     if isinstance(error, FileNotFoundError | IsADirectoryError | NotADirectoryError):
         return damaged(path, "is missing")
     if error.errno in (errno.EMFILE, errno.ENFILE):
-        return UnavailableError(f"{path}: no file handle is free; close some, or allow more with `ulimit -n`")
+        return UnavailableError(f"{path}: no file handle is free; close some files, or allow more with `ulimit -n`")
     return UnavailableError(f"{path}: cannot be read ({error.strerror or error})")
 
 
 def save_array(path: Path, array: Array) -> None:
-    """Write a plain .npy file and force it to disk."""
+    """Write a .npy file and fsync it."""
     with path.open("wb") as file:
         np.lib.format.write_array(file, np.ascontiguousarray(array), allow_pickle=False)
         file.flush()
@@ -66,7 +64,7 @@ def save_arrays(folder: Path, arrays: Mapping[str, Array]) -> None:
 
 
 def load_array(path: Path) -> Array:
-    """Return the array of a .npy file, mapped read-only: opening costs nothing, and memory is the system's to give."""
+    """Return the array of a .npy file, memory-mapped read-only."""
     try:
         with _reading_header:
             mapped = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -81,7 +79,7 @@ def load_array(path: Path) -> Array:
 
 
 def seal(path: Path) -> StoredFile:
-    """Force a finished file to disk and return its size and SHA-256."""
+    """Fsync a finished file and return its size and SHA-256."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
     return StoredFile(path.stat().st_size, sha256_of(path))
@@ -94,7 +92,7 @@ def sha256_of(path: Path) -> str:
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Put a file in place in one step: after a crash the old one or the new one is there, whole."""
+    """Replace a file atomically: after a crash either the old file or the new one is there, complete."""
     new = path.with_name(path.name + NEW)
     with new.open("wb") as file:
         file.write(data)
@@ -105,7 +103,7 @@ def replace_file(path: Path, data: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Force a folder's list of names to disk."""
+    """Fsync a folder, so that new names in it survive a crash."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

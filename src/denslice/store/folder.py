@@ -1,4 +1,4 @@
-"""An open folder: what is read through its handle stays the same folder's, whatever is renamed meanwhile."""
+"""An open folder: files are opened through its handle, so that a rename cannot redirect a reader."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ import weakref
 from pathlib import Path
 
 from denslice.errors import IndexFormatError, InputError
-from denslice.store.files import CHUNK, cannot_read
+from denslice.store.files import READ_BUFFER, cannot_read
 
 
 class Folder:
-    """A handle on a folder, closed when nobody holds on to it."""
+    """A handle of a folder, closed when the object is garbage-collected."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path.absolute()  # a later change of the working directory does not matter
+        self.path = path.absolute()  # so that it stays valid if the working directory changes
         try:
             self.handle = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         except FileNotFoundError:
             raise InputError(f"{path}: no such index") from None
         except NotADirectoryError:
-            raise IndexFormatError(f"{path}: not an index, which is a folder") from None
+            raise IndexFormatError(f"{path}: is a file and not an index, which is a folder") from None
         except OSError as error:
             raise cannot_read(path, error) from error
         weakref.finalize(self, os.close, self.handle)
 
     def open(self, name: str) -> int:
-        """Return a file of this folder, or of one within it, opened for reading."""
+        """Open a file of this folder for reading and return its handle."""
         try:
             return os.open(name, os.O_RDONLY, dir_fd=self.handle)
         except OSError as error:
@@ -36,7 +36,7 @@ class Folder:
         """Return a file's bytes."""
         handle = self.open(name)
         try:
-            with os.fdopen(handle, "rb", buffering=CHUNK) as file:
+            with os.fdopen(handle, "rb", buffering=READ_BUFFER) as file:
                 return file.read()
         except OSError as error:
             raise cannot_read(self.path / name, error) from error

@@ -1,7 +1,7 @@
-"""One writer at a time: locks on files, by filelock, which the system lets go when their process dies.
+"""The write lock of a folder: a lock on a file, which the operating system releases when its process dies.
 
-Whoever waits for the write lock holds a second one, the turnstile: a process that writes again and again has to pass
-it too, so it cannot keep the others waiting for ever.
+A writer that waits for the write lock holds a second lock, the turnstile. A process that writes again and again has to
+take it too, so it cannot keep other writers waiting for ever.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from filelock import FileLock, Timeout
 
 from denslice.errors import InputError, LockedError
 
-NAME = "lock"
-TURNSTILE = "lock.next"
-PAUSE = 0.005  # seconds between tries
-WAIT = 10.0  # seconds that writers wait for one another, if not told otherwise: the lock is held for commits alone
+LOCK_FILE = "lock"
+TURNSTILE_FILE = "lock.next"
+POLL_SECONDS = 0.005
+WAIT_SECONDS = 10.0  # that a writer waits by default; the lock is held only while a commit is made
 
 
 @contextmanager
-def writing(folder: Path, wait: float = WAIT) -> Iterator[None]:
-    """Hold the folder's write lock; LockedError if someone else has it for longer than `wait` seconds."""
+def writing(folder: Path, wait: float = WAIT_SECONDS) -> Iterator[None]:
+    """Hold the folder's write lock; raise LockedError if another writer holds it for more than `wait` seconds."""
     deadline = time.monotonic() + wait
     try:
-        held = _lock(folder / NAME)
-        with _lock(folder / TURNSTILE).acquire(timeout=wait, poll_interval=PAUSE):
-            held.acquire(timeout=max(0.0, deadline - time.monotonic()), poll_interval=PAUSE)
+        held = _lock(folder / LOCK_FILE)
+        with _lock(folder / TURNSTILE_FILE).acquire(timeout=wait, poll_interval=POLL_SECONDS):
+            held.acquire(timeout=max(0.0, deadline - time.monotonic()), poll_interval=POLL_SECONDS)
     except Timeout:
-        raise LockedError(f"{folder}: {holder(folder / NAME)} is writing to this index; try again later") from None
+        raise LockedError(f"{folder}: {holder(folder / LOCK_FILE)} is writing to this index; try again later") from None
     except OSError as error:
-        raise InputError(f"{folder}: cannot be written to ({error.strerror or error})") from error
+        raise InputError(f"{folder}: the folder cannot be written to ({error.strerror or error})") from error
     try:
-        _sign(folder / NAME)
+        _write_pid(folder / LOCK_FILE)
         yield
     finally:
         held.release()
@@ -43,7 +43,7 @@ def writing(folder: Path, wait: float = WAIT) -> Iterator[None]:
 
 @contextmanager
 def alive(path: Path) -> Iterator[bool]:
-    """Hold a lock that shows others that this process is alive; False, and nothing is held, if another has it."""
+    """Hold a lock that shows that this process is alive and yield True; yield False if another process holds it."""
     lock = _lock(path)
     try:
         lock.acquire(timeout=0)
@@ -51,27 +51,27 @@ def alive(path: Path) -> Iterator[bool]:
         yield False
         return
     try:
-        _sign(path)
+        _write_pid(path)
         yield True
     finally:
         lock.release()
 
 
 def _lock(path: Path) -> FileLock:
-    """Return a lock to acquire; OSError where its file cannot be made, which filelock takes for a lock that is held."""
+    """Return a lock to acquire; raise OSError if its file cannot be made, which filelock takes for a held lock."""
     if not path.exists():
         path.touch()
     return FileLock(path, thread_local=False)
 
 
-def _sign(path: Path) -> None:
-    """Say in a lock's file who holds it. That is for messages alone, and a full disk has no room for it."""
+def _write_pid(path: Path) -> None:
+    """Write the process id into a lock's file, for error messages only; a full disk is no error."""
     with suppress(OSError):
         path.write_text(str(os.getpid()), encoding="ascii")
 
 
 def holder(path: Path) -> str:
-    """Return who holds a lock, for people to read."""
+    """Return the process that holds a lock, for an error message."""
     try:
         number = path.read_text(encoding="ascii", errors="replace").strip()
     except OSError:

@@ -1,4 +1,4 @@
-"""The manifest: the one file that says what an index holds. Renaming a new one into place is the commit."""
+"""The manifest: the file that lists all that an index holds. Renaming a new one into place is the commit."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from denslice.errors import IndexFormatError
 from denslice.store.files import StoredFile, damaged, replace_file
 from denslice.store.folder import Folder
 
-FORMAT = 3
-UPGRADED = (2,)  # formats that `denslice upgrade` reads
-FEATURES: frozenset[str] = frozenset()  # what an index may need of its readers beyond the format: none yet
-NAME = "manifest.json"
-BLOCK = 65_536  # documents a posting block holds: as many as 16 bits can number, and scores fit a core's second cache
+INDEX_FORMAT = 3
+UPGRADABLE_FORMATS = (2,)  # formats that `denslice upgrade` reads
+FEATURES: frozenset[str] = frozenset()  # optional features that this version reads; an index lists those it needs
+MANIFEST_FILE = "manifest.json"
+BLOCK_ROWS = 65_536  # of a posting block: they fit 16 bits, and their scores a core's second-level cache
 
 
 def new_name() -> str:
-    """Return a name that nothing else has: for an index, a commit, a segment, a file."""
+    """Return a unique name for an index, a commit, a segment or a file."""
     return uuid4().hex
 
 
 @dataclass(frozen=True)
 class FileEntry:
-    """A container that stands by itself: a piece of the vocabulary, a slicing, a segment's deletions."""
+    """A container outside of a segment: a piece of the vocabulary, a slicing or a deleted bitmap."""
 
     name: str
     file: StoredFile
@@ -37,7 +37,7 @@ class FileEntry:
 
 @dataclass(frozen=True)
 class SlicingEntry:
-    """How the index slices. `places` is the file of token places, once the first documents have settled them."""
+    """The slicing. `places` is the file with the slice of each token, written when the first documents decide them."""
 
     kind: str
     slices: int
@@ -49,28 +49,29 @@ class SlicingEntry:
 
 @dataclass(frozen=True)
 class SegmentEntry:
-    """A segment: its rows, how many of them are deleted, its weights, the tokens of its live texts, and its files."""
+    """A segment and its files."""
 
     name: str
-    rows: int
+    rows: int  # deleted ones included
     weights: int
-    length: int
+    length: int  # tokens of its live documents
     files: Mapping[str, StoredFile]
-    deleted: int = 0
+    deleted: int = 0  # rows
     deletions: FileEntry | None = None
 
     @property
     def docs(self) -> int:
-        """How many documents can be found."""
+        """The number of live documents."""
         return self.rows - self.deleted
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """Everything an index is, at one commit.
+    """An index at one commit.
 
-    `identity` is the index's own, for its life; `commit` is the commit's. Two manifests with one commit are the same,
-    wherever they lie: generations alone cannot tell an index from another that was moved into its place.
+    `identity` names the index and never changes; `commit` names the commit. Two manifests with the same commit are
+    equal in whichever folder they are: generations alone cannot tell an index from another that was moved into its
+    place.
     """
 
     encoder: str
@@ -78,35 +79,35 @@ class Manifest:
     slicing: SlicingEntry
     query: str  # "full" or "sliced"
     filterable: tuple[str, ...] = ()
-    dimensions: int | None = None  # of the dense vectors, once there are any
-    block: int = BLOCK
+    dimensions: int | None = None  # of the dense vectors, if there are any
+    block: int = BLOCK_ROWS
     identity: str = field(default_factory=new_name)
     commit: str = field(default_factory=new_name)
     generation: int = 0
-    needs: tuple[str, ...] = ()  # features that readers must know
+    needs: tuple[str, ...] = ()  # features that a reader must have
     segments: tuple[SegmentEntry, ...] = ()
     vocabulary: tuple[FileEntry, ...] = ()
 
     @property
     def docs(self) -> int:
-        """How many documents can be found."""
+        """The number of live documents."""
         return sum(segment.docs for segment in self.segments)
 
     @property
     def encoder_hash(self) -> str:
-        """A fingerprint of the encoder and its options."""
+        """A digest of the encoder's name and options."""
         return _digest({"encoder": self.encoder, "options": dict(self.encoder_options)})
 
     def next_generation(self, **changes: Any) -> Manifest:
-        """Return the manifest after these changes."""
+        """Return the manifest of the next commit, with these changes."""
         return replace(self, generation=self.generation + 1, commit=new_name(), **changes)
 
 
 def write(folder: Path, manifest: Manifest) -> None:
-    """Commit: from here on the folder is at this manifest."""
+    """Commit: replace the folder's manifest by this one."""
     body = {**asdict(manifest), "encoder_hash": manifest.encoder_hash}
-    told = {"format": FORMAT, "checksum": _digest(body), "index": body}
-    replace_file(folder / NAME, json.dumps(told, indent=1, ensure_ascii=False).encode())
+    fields = {"format": INDEX_FORMAT, "checksum": _digest(body), "index": body}
+    replace_file(folder / MANIFEST_FILE, json.dumps(fields, indent=1, ensure_ascii=False).encode())
 
 
 def read(folder: Folder) -> Manifest:
@@ -114,70 +115,72 @@ def read(folder: Folder) -> Manifest:
     return parse(folder.path, _text(folder))
 
 
-def is_there(folder: Path) -> bool:
-    """Return whether a folder has a manifest: whether it is an index, of whichever format."""
-    return (folder / NAME).exists()
+def has_manifest(folder: Path) -> bool:
+    """Return whether a folder is an index of any format."""
+    return (folder / MANIFEST_FILE).exists()
 
 
 def format_of(folder: Folder) -> int:
-    """Return the format of the index in a folder, which need not be one that can be read."""
-    return _format(folder.path / NAME, _json_object(folder.path / NAME, _text(folder)))
+    """Return the format of the index in a folder, which this version may not be able to read."""
+    return _format(folder.path / MANIFEST_FILE, _json_object(folder.path / MANIFEST_FILE, _text(folder)))
 
 
 def parse(folder: Path, text: bytes) -> Manifest:
-    """Return the manifest that a file's text tells."""
-    path = folder / NAME
-    told = _json_object(path, text)
-    check_format(folder, _format(path, told))
-    manifest = _manifest(checked_body(path, told))
+    """Return the manifest in the text of a file."""
+    path = folder / MANIFEST_FILE
+    fields = _json_object(path, text)
+    check_format(folder, _format(path, fields))
+    manifest = _manifest(checked_body(path, fields))
     if unknown := sorted(set(manifest.needs) - FEATURES):
         raise IndexFormatError(f"{path}: needs {', '.join(unknown)}, which this version lacks; upgrade denslice")
     return manifest
 
 
 def check_format(folder: Path, found: int) -> None:
-    """Raise IndexFormatError, which says what to do, for a format that this version does not read."""
-    if found == FORMAT:
+    """Raise IndexFormatError, which says what to do, if this version does not read the format."""
+    if found == INDEX_FORMAT:
         return
-    if found in UPGRADED:
+    if found in UPGRADABLE_FORMATS:
         advice = f"run `denslice upgrade {folder}`, which keeps the documents and their vectors"
     else:
-        advice = "upgrade denslice to read it" if found > FORMAT else "make the index again"
-    raise IndexFormatError(f"{folder / NAME}: index format {found}, this version reads format {FORMAT}; {advice}")
+        advice = "upgrade denslice to read it" if found > INDEX_FORMAT else "make the index again"
+    raise IndexFormatError(
+        f"{folder / MANIFEST_FILE}: index format {found}, this version reads format {INDEX_FORMAT}; {advice}"
+    )
 
 
-def checked_body(path: Path, told: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a manifest says of its index, if that is what was written."""
-    body = told.get("index")
-    if not isinstance(body, dict) or told.get("checksum") != _digest(body):
-        raise damaged(path, "contents differ from what was written")
+def checked_body(path: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the body of a manifest; raise IndexFormatError if its checksum differs."""
+    body = fields.get("index")
+    if not isinstance(body, dict) or fields.get("checksum") != _digest(body):
+        raise damaged(path, "its contents differ from what was written")
     return body
 
 
 def _text(folder: Folder) -> bytes:
     try:
-        return folder.read(NAME)
+        return folder.read(MANIFEST_FILE)
     except IndexFormatError:
-        if is_there(folder.path):
+        if has_manifest(folder.path):
             raise
-        raise IndexFormatError(f"{folder.path}: not an index (no {NAME} in it)") from None
+        raise IndexFormatError(f"{folder.path}: not an index (no {MANIFEST_FILE} in it)") from None
 
 
-def _format(path: Path, told: Mapping[str, Any]) -> int:
-    found = told.get("format")
+def _format(path: Path, fields: Mapping[str, Any]) -> int:
+    found = fields.get("format")
     if not isinstance(found, int):
-        raise damaged(path, f"index format {found!r}")
+        raise damaged(path, f"index format {found!r} is not a number")
     return found
 
 
 def _json_object(path: Path, text: bytes) -> dict[str, Any]:
     try:
-        told = json.loads(text)
+        fields = json.loads(text)
     except ValueError as error:
-        raise damaged(path, f"not JSON ({error})") from None
-    if not isinstance(told, dict):
-        raise damaged(path, "not a manifest")
-    return told
+        raise damaged(path, f"is not JSON ({error})") from None
+    if not isinstance(fields, dict):
+        raise damaged(path, "is not a JSON object")
+    return fields
 
 
 def _manifest(body: dict[str, Any]) -> Manifest:
@@ -191,23 +194,23 @@ def _manifest(body: dict[str, Any]) -> Manifest:
     return Manifest(**fields)
 
 
-def _known(kind: type[Any], told: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields this version knows: a later one may say more, and what readers must know is in `needs`."""
+def _known(kind: type[Any], entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that this version has. A later one may add others; those a reader must know are in `needs`."""
     names = {one.name for one in fields_of(kind)}
-    return {name: value for name, value in told.items() if name in names}
+    return {name: value for name, value in entry.items() if name in names}
 
 
-def _segment(told: dict[str, Any]) -> SegmentEntry:
-    files = {name: _stored(stored) for name, stored in told["files"].items()}
-    return SegmentEntry(**{**_known(SegmentEntry, told), "files": files, "deletions": _file(told["deletions"])})
+def _segment(entry: dict[str, Any]) -> SegmentEntry:
+    files = {name: _stored(stored) for name, stored in entry["files"].items()}
+    return SegmentEntry(**{**_known(SegmentEntry, entry), "files": files, "deletions": _file(entry["deletions"])})
 
 
-def _file(told: dict[str, Any] | None) -> FileEntry | None:
-    return None if told is None else FileEntry(told["name"], _stored(told["file"]))
+def _file(entry: dict[str, Any] | None) -> FileEntry | None:
+    return None if entry is None else FileEntry(entry["name"], _stored(entry["file"]))
 
 
-def _stored(told: dict[str, Any]) -> StoredFile:
-    return StoredFile(**_known(StoredFile, told))
+def _stored(entry: dict[str, Any]) -> StoredFile:
+    return StoredFile(**_known(StoredFile, entry))
 
 
 def _digest(body: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
-"""A segment: some documents' postings, rows and texts in a folder that never changes once it is committed.
+"""A segment: the postings, forward index, dense vectors and texts of some documents, immutable once committed.
 
-Keys are token ids: a slicing maps each token to its own (slice, gate) pair, so the token tells the pair, and
-unlike the pair it stays the same when the vocabulary grows. docs/index-format.md describes each file.
+Keys are token ids: a slicing maps each token to a (slice, gate) pair of its own, so a token id stands for the pair, and
+it stays the same when the vocabulary grows. docs/index-format.md describes each file.
 """
 
 from __future__ import annotations
@@ -18,28 +18,27 @@ import numpy.typing as npt
 
 from denslice.records import Doc
 from denslice.store.container import ENDING, Container, write_container
-from denslice.store.docs_sqlite import NAME as DOCS
-from denslice.store.docs_sqlite import Documents
-from denslice.store.files import Array, StoredFile, damaged
+from denslice.store.docs_sqlite import DOCS_FILE, Documents
+from denslice.store.files import StoredFile, damaged
 from denslice.store.folder import Folder
 from denslice.store.manifest import FileEntry, SegmentEntry, new_name
-from denslice.store.segment_writer import DENSE, WORDS, DocBatch
-from denslice.vectors import Ints, csr
+from denslice.store.segment_writer import DENSE_FILE, LEXICAL_FILE, StoredBatch
+from denslice.vectors import Array, Ints, csr
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
 SEGMENTS, DELETIONS = "segments", "deletions"
-KEYS = "uint16 uint32"
+KEY_TYPES = "uint16 uint32"
 
 
 @dataclass(frozen=True)
 class Postings:
-    """For each block of rows and each key in it, the rows that have the key, and their weights in 255 steps."""
+    """The posting lists: for each block of rows and each of its keys, the rows with the key and their weights."""
 
-    block: int  # rows a block holds
+    block: int  # rows of a block
     block_starts: Array  # (blocks + 1,) uint32, into the lists
-    keys: Array  # (lists,) uint32, rising within a block
+    keys: Array  # (lists,) uint32, ascending within a block
     starts: Array  # (lists + 1,) uint32, into the postings
     maxima: Array  # (lists,) the largest weight of each list, the bits of a float16
     rows: Array  # (postings,) uint16, counted from the block's first row
@@ -47,20 +46,20 @@ class Postings:
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Each document's keys, rising, and weights."""
+class ForwardIndex:
+    """The forward index: each document's keys, ascending, and their weights."""
 
-    path: Path  # of the file they are in
+    path: Path  # of the file, for error messages
     starts: Array  # (rows + 1,) uint32
     keys: Array  # (weights,) uint16 or uint32
     weights: Array  # (weights,) the bits of a float16
 
     def of(self, rows: Ints) -> sp.csr_array:
-        """Some documents' weights as CSR, as wide as their largest key."""
+        """Return the weights of these rows as CSR, as wide as their largest key."""
         starts = self.starts[rows].astype(np.int64)
         sizes = self.starts[rows + 1] - starts
         if (sizes < 0).any() or (starts + sizes > len(self.keys)).any():
-            raise damaged(self.path, "its rows' places do not rise")
+            raise damaged(self.path, "the offsets of its rows do not ascend")
         pointers = np.concatenate([[0], np.cumsum(sizes)])
         at = np.arange(pointers[-1]) + np.repeat(starts - pointers[:-1], sizes)
         keys = self.keys[at].astype(np.int64)
@@ -69,25 +68,27 @@ class Rows:
 
 
 class Segment:
-    """A committed segment, open for reading. All its files are opened at once, so that nothing can redirect them."""
+    """A segment open for reading. All its files are opened at once, so that a rename cannot redirect them."""
 
     def __init__(self, folder: Folder, entry: SegmentEntry, block: int, part: str = SEGMENTS) -> None:
-        """The segment of an index's folder, in which `part` holds it."""
+        """Open the segment in the subfolder `part` of an index folder."""
         place = f"{part}/{entry.name}"
         self.entry = entry
-        self.name = entry.name  # which no other segment has, of this index or any other
+        self.name = entry.name  # unique among the segments of all indexes
         self.block = block
         self.rows = entry.rows
         self.path = folder.path / place
-        self.words = Container.mapped(folder, f"{place}/{WORDS}", _listed(self.path, entry, WORDS))
+        self.words = Container.mapped(folder, f"{place}/{LEXICAL_FILE}", _listed(self.path, entry, LEXICAL_FILE))
         self.vectors = (
-            Container.mapped(folder, f"{place}/{DENSE}", entry.files[DENSE]) if DENSE in entry.files else None
+            Container.mapped(folder, f"{place}/{DENSE_FILE}", entry.files[DENSE_FILE])
+            if DENSE_FILE in entry.files
+            else None
         )
-        self.documents = Documents(folder, f"{place}/{DOCS}", _listed(self.path, entry, DOCS))
+        self.documents = Documents(folder, f"{place}/{DOCS_FILE}", _listed(self.path, entry, DOCS_FILE))
         self.deletions = _deletions(folder, entry)
 
-    def moved(self, folder: Folder, entry: SegmentEntry) -> Segment:
-        """Return the same segment with the deletions of another commit."""
+    def with_deletions_of(self, folder: Folder, entry: SegmentEntry) -> Segment:
+        """Return the same segment with the deleted bitmap of another commit."""
         if entry.deletions == self.entry.deletions:
             return self
         other = copy(self)
@@ -108,39 +109,39 @@ class Segment:
         return Postings(self.block, blocks, keys, starts, maxima.view(np.uint16), rows, values)
 
     @cached_property
-    def kept(self) -> Rows:
-        """The weights the slicing kept."""
+    def kept(self) -> ForwardIndex:
+        """The weights that the slicing kept."""
         return self._rows("row")
 
     @cached_property
-    def lost(self) -> Rows:
-        """The weights the slicing dropped."""
+    def lost(self) -> ForwardIndex:
+        """The weights that the slicing dropped."""
         return self._rows("lost")
 
     @cached_property
     def dense(self) -> Array | None:
-        """The dense vectors (rows, dimensions) float16, where the encoder makes any."""
+        """The dense vectors (rows, dimensions) float16, if the encoder makes any."""
         return None if self.vectors is None else self.vectors.array("dense", "float16", self.rows, dimensions=2)
 
     @cached_property
     def lengths(self) -> Array:
-        """How many tokens of text each row has (rows,)."""
+        """The number of tokens of each row (rows,)."""
         return self.words.array("lengths", "uint32", self.rows)
 
     @cached_property
     def live(self) -> npt.NDArray[np.uint8] | None:
-        """A 1 for each row that can be found and a 0 for each deleted one; None where all can be found."""
+        """A 1 for each live row and a 0 for each deleted one, or None if all are live."""
         if self.deletions is None:
             return None
         bits = self.deletions.array("deleted", "uint8", -(-self.rows // 8))
         return 1 - np.unpackbits(bits, count=self.rows, bitorder="little")
 
     def ids(self, rows: Ints) -> list[str]:
-        """The ids of these rows, which should be few."""
+        """Return the ids of these rows, one by one in Python."""
         starts, letters = self.id_arrays
         places = [(int(starts[row]), int(starts[row + 1])) for row in rows.tolist()]
         if any(start > end or end > len(letters) for start, end in places):
-            raise damaged(self.words.path, "its ids' places do not rise")
+            raise damaged(self.words.path, "the offsets of its ids do not ascend")
         try:
             return [letters[start:end].tobytes().decode() for start, end in places]
         except UnicodeDecodeError as error:
@@ -148,30 +149,30 @@ class Segment:
 
     @cached_property
     def id_arrays(self) -> tuple[Array, Array]:
-        """Where each row's id begins (rows + 1,) uint32, and the letters of all, as UTF-8."""
+        """The offset of each row's id (rows + 1,) uint32, and the UTF-8 bytes of all ids."""
         return self.words.array("id_starts", "uint32", self.rows + 1), self.words.array("id_bytes", "uint8")
 
     def live_rows(self, ids: Sequence[str]) -> dict[str, int]:
-        """The rows of those ids that can be found here."""
+        """Return the live rows of those ids that the segment has."""
         rows = self.documents.rows(ids)
         if any(not 0 <= row < self.rows for row in rows.values()):
-            raise damaged(self.documents.path, "names a row that is not there")
+            raise damaged(self.documents.path, f"has a row outside of 0 to {self.rows - 1:,}")
         return rows if self.live is None else {id: row for id, row in rows.items() if self.live[row]}
 
     def document_frequencies(self, keys: Ints) -> Ints:
-        """How many documents had each token, before slicing; deleted ones do not count."""
-        counts = _looked_up(keys, *self._frequencies)
-        return counts if self._removed is None else counts - _looked_up(keys, *self._removed)
+        """Return the document frequency of each token before slicing, among live documents."""
+        counts = _counts_of(keys, *self._frequencies)
+        return counts if self._removed is None else counts - _counts_of(keys, *self._removed)
 
     @property
     def highest_key(self) -> int:
-        """No token of its documents is above it."""
+        """The largest token id of its documents."""
         return int(self._frequencies[0].max(initial=0))
 
     def without(self, rows: Ints, folder: Path) -> SegmentEntry:
-        """Write a file in the folder which says that these rows, too, are deleted, and return the segment's new entry.
+        """Write a deleted bitmap that includes these rows, and return the segment's new entry.
 
-        Where no row is left, nothing is written: the segment can go.
+        If no row is left, nothing is written: the commit drops the segment.
         """
         live = np.ones(self.rows, np.uint8) if self.live is None else self.live.copy()
         live[rows] = 0
@@ -191,32 +192,32 @@ class Segment:
         return replace(self.entry, deleted=len(gone), deletions=FileEntry(name, stored), length=length)
 
     def verify(self) -> None:
-        """Read every file in full; IndexFormatError names the first that is not what was written."""
+        """Read every file in full; raise IndexFormatError naming the first that has changed."""
         for container in (self.words, self.vectors, self.deletions):
             if container is not None:
                 container.verify()
         self.documents.verify()
 
     def live_row_numbers(self) -> Ints:
-        """The rows that can be found."""
+        """Return the live rows."""
         return np.arange(self.rows) if self.live is None else np.flatnonzero(self.live)
 
-    def live_batches(self, size: int) -> Iterator[DocBatch]:
-        """The documents that can be found with all that is stored of them, some at a time."""
-        return self.some_batches(self.live_row_numbers(), size)
+    def live_batches(self, size: int) -> Iterator[StoredBatch]:
+        """Yield the live documents in batches, with all that is stored of them."""
+        return self.batches(self.live_row_numbers(), size)
 
-    def some_batches(self, rows: Ints, size: int) -> Iterator[DocBatch]:
-        """The documents of these rows with all that is stored of them, some at a time."""
+    def batches(self, rows: Ints, size: int) -> Iterator[StoredBatch]:
+        """Yield the documents of these rows in batches, with all that is stored of them."""
         for start in range(0, len(rows), size):
             batch = rows[start : start + size]
             docs = self.documents.fetch(batch.tolist())
             lengths = self.lengths[batch].astype(np.int64)
             dense = None if self.dense is None else self.dense[batch]
             in_order = [docs[row] for row in batch.tolist()]
-            yield DocBatch(in_order, self.kept.of(batch), self.lost.of(batch), lengths, dense)
+            yield StoredBatch(in_order, self.kept.of(batch), self.lost.of(batch), lengths, dense)
 
     def live_docs(self, size: int) -> Iterator[Doc]:
-        """The documents that can be found, in row order, read some at a time."""
+        """Yield the live documents in row order, fetched in batches."""
         rows = self.live_row_numbers()
         for start in range(0, len(rows), size):
             batch = rows[start : start + size].tolist()
@@ -235,11 +236,11 @@ class Segment:
         keys = self.deletions.array("removed_keys", "uint32")
         return keys, self.deletions.array("removed", "uint32", len(keys))
 
-    def _rows(self, name: str) -> Rows:
+    def _rows(self, name: str) -> ForwardIndex:
         starts = self.words.array(f"{name}_starts", "uint32", self.rows + 1)
-        keys = self.words.array(f"{name}_keys", KEYS)
+        keys = self.words.array(f"{name}_keys", KEY_TYPES)
         weights = self.words.array(f"{name}_weights", "float16", len(keys)).view(np.uint16)
-        return Rows(self.words.path, starts, keys, weights)
+        return ForwardIndex(self.words.path, starts, keys, weights)
 
 
 def _listed(path: Path, entry: SegmentEntry, name: str) -> StoredFile:
@@ -251,11 +252,11 @@ def _listed(path: Path, entry: SegmentEntry, name: str) -> StoredFile:
 def _deletions(folder: Folder, entry: SegmentEntry) -> Container | None:
     if entry.deletions is None:
         return None
-    return Container.held(folder, f"{DELETIONS}/{entry.deletions.name}{ENDING}", entry.deletions.file)
+    return Container.loaded(folder, f"{DELETIONS}/{entry.deletions.name}{ENDING}", entry.deletions.file)
 
 
-def _looked_up(keys: Ints, known: Array, counts: Array) -> Ints:
-    """The count of each key in a rising list of known ones, 0 for the rest."""
+def _counts_of(keys: Ints, known: Array, counts: Array) -> Ints:
+    """Return the count of each key, given the ascending keys that have one; 0 for all others."""
     if not len(known):
         return np.zeros(len(keys), dtype=np.int64)
     at = np.minimum(np.searchsorted(known, keys.astype(known.dtype)), len(known) - 1)

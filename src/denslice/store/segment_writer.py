@@ -1,4 +1,4 @@
-"""Writing a segment: documents and weights in, one or two containers of arrays and one SQLite file out."""
+"""The writer of a segment: it takes documents with their weights and writes their containers and SQLite file."""
 
 from __future__ import annotations
 
@@ -12,38 +12,37 @@ import numpy as np
 from denslice.errors import InputError
 from denslice.records import Doc
 from denslice.store.container import write_container
-from denslice.store.docs_sqlite import NAME as DOCS
-from denslice.store.docs_sqlite import DocumentsWriter
-from denslice.store.files import Array, seal, sync_folder
+from denslice.store.docs_sqlite import DOCS_FILE, DocumentsWriter
+from denslice.store.files import seal, sync_folder
 from denslice.store.manifest import SegmentEntry
-from denslice.vectors import Ints, csr, stacked
+from denslice.vectors import Array, Ints, csr, stacked
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-WORDS, DENSE = "words.arrays", "dense.arrays"
-LARGEST_WEIGHT = float(np.finfo(np.float16).max)
-LEVELS = 255  # steps of a posting's value
+LEXICAL_FILE, DENSE_FILE = "words.arrays", "dense.arrays"
+LARGEST_FLOAT16 = float(np.finfo(np.float16).max)
+POSTING_STEPS = 255  # a posting's weight in steps of its list's maximum, uint8
 
 
 @dataclass(frozen=True)
-class DocBatch:
-    """Documents as they are stored: weights kept and lost by the slicing, lengths, dense vectors if there are any."""
+class StoredBatch:
+    """Documents as a segment stores them, with the weights that the slicing kept and those it dropped."""
 
     docs: Sequence[Doc]
     kept: sp.csr_array
     lost: sp.csr_array
-    lengths: Ints  # tokens of text, 0 where the encoder does not count them
+    lengths: Ints  # (docs,) in tokens, 0 if the encoder does not count them
     dense: Array | None = None  # (docs, dimensions)
 
 
 class SegmentWriter:
-    """Gathers documents and their kept and lost weights, and writes them as one segment."""
+    """Collects documents and their weights, and writes them as one segment."""
 
     def __init__(
         self, folder: Path, block: int, filterable: Sequence[str] = (), about: Mapping[str, Any] | None = None
     ) -> None:
-        """Begin a segment in a new folder; `about` is what its files say of how they came about."""
+        """Begin a segment in a new folder; `about` goes into the headers of its containers."""
         folder.mkdir(parents=True)
         self.folder = folder
         self.about = about or {}
@@ -56,8 +55,8 @@ class SegmentWriter:
         self.dense: list[Array] = []
         self.weights = 0
 
-    def add(self, batch: DocBatch) -> None:
-        """Appends documents."""
+    def add(self, batch: StoredBatch) -> None:
+        """Append documents."""
         self.documents.add(batch.docs)
         self.ids += [doc.id for doc in batch.docs]
         self.kept.append(rounded(batch.kept))
@@ -68,28 +67,33 @@ class SegmentWriter:
             self.dense.append(batch.dense.astype(np.float16))
 
     def finish(self) -> SegmentEntry:
-        """Write every file, force it to disk, and return the segment's entry."""
+        """Write and fsync every file, and return the segment's entry."""
         self.documents.finish()
         kept, lost = stacked(self.kept), stacked(self.lost)
         lengths = np.concatenate(self.lengths)
         arrays = _id_arrays(self.ids) | {"lengths": lengths.astype(np.uint32)}
         arrays |= _row_arrays("row", kept) | _row_arrays("lost", lost) | _frequency_arrays(kept, lost)
         arrays |= _posting_arrays(kept, self.block)
-        files = {DOCS: seal(self.folder / DOCS), WORDS: write_container(self.folder / WORDS, arrays, self.about)}
+        files = {
+            DOCS_FILE: seal(self.folder / DOCS_FILE),
+            LEXICAL_FILE: write_container(self.folder / LEXICAL_FILE, arrays, self.about),
+        }
         if self.dense:
-            files[DENSE] = write_container(self.folder / DENSE, {"dense": np.concatenate(self.dense)}, self.about)
+            files[DENSE_FILE] = write_container(
+                self.folder / DENSE_FILE, {"dense": np.concatenate(self.dense)}, self.about
+            )
         sync_folder(self.folder)
         return SegmentEntry(self.folder.name, len(self.ids), self.weights, int(lengths.sum()), files)
 
     def close(self) -> None:
-        """Lets go of open files; harmless after `finish`."""
+        """Close open files; after `finish` this does nothing."""
         self.documents.close()
 
 
 def rounded(weights: sp.csr_array) -> sp.csr_array:
-    """Weights as they are stored: rounded to float16, those that round to nothing left out. Data stays float32."""
-    if weights.nnz and weights.data.max() > LARGEST_WEIGHT:
-        raise InputError(f"weight {weights.data.max():g} is too large: at most {LARGEST_WEIGHT:,.0f} can be stored")
+    """Return the weights as they are stored: rounded to float16, without those that round to 0. Data stays float32."""
+    if weights.nnz and weights.data.max() > LARGEST_FLOAT16:
+        raise InputError(f"weight {weights.data.max():g} is too large: at most {LARGEST_FLOAT16:,.0f} can be stored")
     stored = csr((weights.data.astype(np.float16), weights.indices, weights.indptr), weights.shape)
     stored.data = stored.data.astype(np.float32)
     if (stored.data == 0).any():
@@ -120,7 +124,7 @@ def _frequency_arrays(kept: sp.csr_array, lost: sp.csr_array) -> dict[str, Array
 
 
 def _posting_arrays(kept: sp.csr_array, block: int) -> dict[str, Array]:
-    """The posting lists of all blocks, one after the other."""
+    """Return the posting lists of all blocks, concatenated."""
     blocks = [_block_arrays(kept[start : start + block]) for start in range(0, kept.shape[0], block)]
     joined = {name: np.concatenate([one[name] for one in blocks]) for name in blocks[0]}
     sizes = joined.pop("list_sizes")
@@ -130,10 +134,10 @@ def _posting_arrays(kept: sp.csr_array, block: int) -> dict[str, Array]:
 
 
 def _block_arrays(kept: sp.csr_array) -> dict[str, Array]:
-    """The posting lists of one block: for every key its documents, and their weights in steps of the list's maximum.
+    """Return the posting lists of one block: the rows of each key, and their weights in steps of the list's maximum.
 
-    Steps are rounded up, so that a score from postings is never below the exact one. Within a list they fall, so
-    that search can leave out its end.
+    Steps are rounded up, so that a score from postings is an upper bound of the exact one. Within a list they
+    descend, so that search can skip its end.
     """
     from denslice.array_ops import sort_by_value
 
@@ -142,7 +146,7 @@ def _block_arrays(kept: sp.csr_array) -> dict[str, Array]:
     keys = np.flatnonzero(sizes)
     starts = columns.indptr[keys]
     maxima = np.maximum.reduceat(columns.data, starts) if len(keys) else np.zeros(0, np.float32)
-    steps = np.ceil(columns.data.astype(np.float64) * LEVELS / np.repeat(maxima, sizes[keys]))
+    steps = np.ceil(columns.data.astype(np.float64) * POSTING_STEPS / np.repeat(maxima, sizes[keys]))
     rows, values = columns.indices.astype(np.uint16), steps.astype(np.uint8)
     sort_by_value(_starts(sizes[keys], np.int64), rows, values)
     return {

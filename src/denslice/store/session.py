@@ -1,4 +1,4 @@
-"""A writer's own corner of an index folder, in which segments lie until they are committed."""
+"""The folder of a writer, which holds its segments until they are committed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from denslice.store.snapshot import SESSION_LOCK, WRITING
 
 @contextmanager
 def session(folder: Path) -> Iterator[Path]:
-    """Make a folder that no other writer sweeps away while this process is alive; it is removed in the end."""
+    """Make a folder that no other writer removes while this process is alive, and remove it in the end."""
     part = folder / WRITING
     part.mkdir(exist_ok=True)
     with ExitStack() as held:
@@ -24,14 +24,14 @@ def session(folder: Path) -> Iterator[Path]:
             yield part / name
         finally:
             shutil.rmtree(part / name, ignore_errors=True)
-            with suppress(OSError):  # the commit may stand already, and the next writer sweeps
+            with suppress(OSError):  # the commit may be made already, and the next writer removes the file
                 _lock_path(part, name).unlink()
 
 
 def _locked_name(part: Path, held: ExitStack) -> str:
     """Return a new name whose lock is held.
 
-    A sweep may find a lock in the moment before it is held, and take it and its name for a dead writer's: then another
+    If another writer sweeps the folder just before the lock is acquired, it removes the lock's file: then the next
     name is tried.
     """
     while True:

@@ -1,4 +1,4 @@
-"""A snapshot: an index folder as it was at one commit, open for reading; and the upkeep of such a folder."""
+"""A snapshot: one commit of an index, open for reading. Folders are created and swept here too."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from denslice.slicing import Slicing
 from denslice.store import lock
 from denslice.store import manifest as manifests
 from denslice.store.container import ENDING, Container
-from denslice.store.docs_sqlite import Moved
+from denslice.store.docs_sqlite import MovedError
 from denslice.store.files import NEW, damaged
 from denslice.store.folder import Folder
 from denslice.store.manifest import FileEntry, Manifest
@@ -22,27 +22,27 @@ from denslice.store.segment import DELETIONS, SEGMENTS, Segment
 from denslice.store.vocabulary import Piece, Vocabulary
 from denslice.vectors import Ints
 
-VOCABULARY = "vocabulary"  # pieces of it, and the slicing of its tokens
-UPGRADE = "upgrade"  # where an upgrade builds
-UPGRADE_REMAINS = (UPGRADE, "old", "slicing.npy")  # of one that died after its commit; the last two are of format 2
+VOCABULARY = "vocabulary"  # its pieces, and the slicing of its tokens
+UPGRADE = "upgrade"  # the new index that an upgrade builds
+UPGRADE_REMAINS = (UPGRADE, "old", "slicing.npy")  # left by an upgrade that died after its commit; two are of format 2
 WRITING = "writing"  # segments that are not committed yet
-PARTS = (SEGMENTS, DELETIONS, VOCABULARY, WRITING)
-SESSION_LOCK = ".lock"  # ends the name of the lock that a living writer holds
-TRIES = 20  # to open a folder in which commits come one after the other
+SUBFOLDERS = (SEGMENTS, DELETIONS, VOCABULARY, WRITING)
+SESSION_LOCK = ".lock"  # suffix of the lock that a live writer holds
+OPEN_ATTEMPTS = 20  # while commits follow one another
 
 
 class Snapshot:
-    """One commit of an index. It stays as it is whatever happens to the folder: every file is open.
+    """One commit of an index. It does not change, whatever happens to the folder: every file is open.
 
-    What an earlier snapshot (`before`) has open is shared; `descends` says that this commit was made from that one, so
-    that its vocabulary can only have grown.
+    Files that an earlier snapshot (`before`) has open are shared. `descends` tells that this commit was made from that
+    one, so that its vocabulary can only have grown.
     """
 
     home: Folder
     manifest: Manifest
     segments: tuple[Segment, ...]
     pieces: dict[str, Container]  # of the vocabulary, by name
-    places: Container | None  # of tokens in slices
+    places: Container | None  # the slice of each token
 
     def __init__(self, path: Path, before: Snapshot | None = None, descends: bool = False) -> None:
         self._found_before = before.words.found if before and descends else None
@@ -55,12 +55,12 @@ class Snapshot:
 
     @property
     def docs(self) -> int:
-        """How many documents can be found."""
+        """The number of live documents."""
         return self.manifest.docs
 
     @cached_property
     def words(self) -> Vocabulary:
-        """The vocabulary the documents brought with them; empty where token ids are columns of ready vectors."""
+        """The words of the documents; empty if token ids are columns of ready vectors."""
         pieces: list[Piece] = []
         for container in self.pieces.values():
             base = pieces[-1].base + len(pieces[-1]) if pieces else 0
@@ -69,7 +69,7 @@ class Snapshot:
 
     @cached_property
     def slicing(self) -> Slicing | None:
-        """Where each token lies; None until the first documents settle it."""
+        """The slicing, or None until the first documents decide it."""
         entry = self.manifest.slicing
         if entry.vocab is None:
             return None
@@ -80,25 +80,25 @@ class Snapshot:
         return slicing.grown(len(self.words))
 
     def document_frequencies(self, keys: Ints) -> Ints:
-        """How many documents had each token."""
+        """Return the document frequency of each token."""
         return sum((s.document_frequencies(keys) for s in self.segments), np.zeros(len(keys), dtype=np.int64))
 
     def find(self, id: str) -> tuple[Segment, int] | None:
-        """The segment and the row of the document with this id."""
+        """Return the segment and the row of the document with this id."""
         for segment in self.segments:
             if rows := segment.live_rows([id]):
                 return segment, rows[id]
         return None
 
     def verify(self) -> None:
-        """Read every file in full; IndexFormatError names the first that is not what was written."""
+        """Read every file in full; raise IndexFormatError naming the first that has changed."""
         for segment in self.segments:
             segment.verify()
         for container in (*self.pieces.values(), *([self.places] if self.places else [])):
             container.verify()
 
     def bytes(self) -> int:
-        """What the index's files take on disk."""
+        """Return the size of the index on disk."""
         manifest = self.manifest
         files = [file for entry in manifest.segments for file in entry.files.values()]
         single = [*manifest.vocabulary, manifest.slicing.places, *(entry.deletions for entry in manifest.segments)]
@@ -112,22 +112,24 @@ class Snapshot:
             raise damaged(places.path, str(error)) from error
 
     def _open(self, path: Path, before: Snapshot | None) -> None:
-        """Open every file of the last commit; again where writers moved on in between."""
-        for _ in range(TRIES):
+        """Open every file of the last commit; try again if a writer commits meanwhile."""
+        for _ in range(OPEN_ATTEMPTS):
             self.home = _home(path, before)
             self.manifest = manifests.read(self.home)
             try:
                 return self._open_files(before)
-            except (IndexFormatError, Moved) as error:
-                if isinstance(error, IndexFormatError) and not self._has_moved_on():
+            except (IndexFormatError, MovedError) as error:
+                if isinstance(error, IndexFormatError) and not self._is_outdated():
                     raise
-        raise UnavailableError(f"{path}: changes faster than it can be opened; try again")
+        raise UnavailableError(f"{path}: the index changes faster than it can be opened; try again")
 
     def _open_files(self, before: Snapshot | None) -> None:
         home, manifest = self.home, self.manifest
         known = {segment.entry.name: segment for segment in before.segments} if before else {}
         self.segments = tuple(
-            known[entry.name].moved(home, entry) if entry.name in known else Segment(home, entry, manifest.block)
+            known[entry.name].with_deletions_of(home, entry)
+            if entry.name in known
+            else Segment(home, entry, manifest.block)
             for entry in manifest.segments
         )
         pieces = before.pieces if before else {}
@@ -136,7 +138,7 @@ class Snapshot:
         shared = before.places if before and before.manifest.slicing.places == places else None
         self.places = None if places is None else shared or _mapped(home, places)
 
-    def _has_moved_on(self) -> bool:
+    def _is_outdated(self) -> bool:
         try:
             return manifests.read(Folder(self.folder)).commit != self.manifest.commit
         except DensliceError:
@@ -144,7 +146,7 @@ class Snapshot:
 
 
 def _home(path: Path, before: Snapshot | None) -> Folder:
-    """The folder that has the path now, by the handle an earlier snapshot has on it if it is the same."""
+    """Return the folder at this path, sharing the handle of an earlier snapshot if it is the same folder."""
     found = Folder(path)
     return before.home if before and before.home == found else found
 
@@ -154,13 +156,13 @@ def _mapped(home: Folder, entry: FileEntry) -> Container:
 
 
 def create(folder: Path, manifest: Manifest) -> None:
-    """Make an empty index in a folder that is not there yet, is empty, or in which making one was interrupted."""
+    """Create an empty index in a folder that is new or empty, or in which `create` was interrupted."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _check_free(folder)
         with lock.writing(folder):
-            _check_free(folder)  # still: someone else may have been faster
-            for part in PARTS:
+            _check_free(folder)  # another process may have been faster
+            for part in SUBFOLDERS:
                 (folder / part).mkdir(exist_ok=True)
             manifests.write(folder, manifest)
     except OSError as error:
@@ -168,19 +170,19 @@ def create(folder: Path, manifest: Manifest) -> None:
 
 
 def _check_free(folder: Path) -> None:
-    """Raise InputError where something is in the folder that an interrupted `create` has not left."""
-    if manifests.is_there(folder):
-        raise InputError(f"{folder}: an index is already there")
-    remains = {lock.NAME, lock.TURNSTILE, manifests.NAME + NEW}
-    remains |= {part for part in PARTS if not any((folder / part).glob("*"))}
+    """Raise InputError if the folder holds anything that an interrupted `create` does not leave."""
+    if manifests.has_manifest(folder):
+        raise InputError(f"{folder}: an index is already there; open it, or choose another folder")
+    remains = {lock.LOCK_FILE, lock.TURNSTILE_FILE, manifests.MANIFEST_FILE + NEW}
+    remains |= {part for part in SUBFOLDERS if not any((folder / part).glob("*"))}
     if {path.name for path in folder.iterdir()} - remains:
-        raise InputError(f"{folder}: the folder is not empty")
+        raise InputError(f"{folder}: the folder is not empty; choose another one")
 
 
 def sweep(folder: Path, manifest: Manifest) -> None:
-    """Remove what the manifest, which must be the last commit's, does not name. The write lock must be held.
+    """Remove all files that the last commit does not name. The write lock must be held.
 
-    Readers have their files open and do not miss the names. What living writers have under way stays.
+    Readers have their files open and go on reading them. The files of live writers are kept.
     """
     for name in UPGRADE_REMAINS:
         _remove(folder / name)
@@ -199,7 +201,7 @@ def _keep_only(part: Path, names: Iterable[str]) -> None:
 
 
 def _sweep_writing(part: Path) -> None:
-    """Remove what writers have left that are not alive any more."""
+    """Remove the files of writers that have died."""
     for path in sorted(part.iterdir()) if part.exists() else ():
         name = path.name.removesuffix(SESSION_LOCK)
         with lock.alive(part / f"{name}{SESSION_LOCK}") as is_dead:

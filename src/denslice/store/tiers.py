@@ -1,7 +1,7 @@
-"""Which segments to merge: small ones with small ones, large ones rarely: writing and searching both stay cheap.
+"""The merge policy: small segments are merged often and large ones rarely, so writing and searching both stay cheap.
 
-Segments fall into tiers by how many documents they have, each tier FANOUT times the one below. As many as FANOUT in
-one tier are merged, so a document is rewritten about once a tier, and there are fewer than FANOUT segments in each.
+Segments fall into tiers by their number of documents, each tier FANOUT times as large as the one below. FANOUT segments
+of one tier are merged, so a document is rewritten about once per tier, and a tier has fewer than FANOUT segments.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from collections.abc import Sequence
 from denslice.store.manifest import SegmentEntry
 
 FANOUT = 8
-SEGMENT_DOCS = 1 << 18  # a segment is closed at so many documents
+SEGMENT_DOCS = 1 << 18  # documents at which a writer begins the next segment
 SEGMENT_WEIGHTS = 1 << 26  # or weights
-MUCH_DELETED = 0.2  # share of deleted rows from which a segment is rewritten when a merge is asked for
-MOSTLY_DELETED = 0.5  # or by itself: this much costs searches more than the rewriting does
+MUCH_DELETED = 0.2  # share of deleted rows from which `merge()` rewrites a segment
+MOSTLY_DELETED = 0.5  # and from which a commit does: such a segment costs searches more than rewriting it
 
 
 def is_full(entry: SegmentEntry) -> bool:
-    """Return whether a segment has grown so large that it is merged no further."""
+    """Return whether a segment is so large that it is not merged any further."""
     return entry.docs >= SEGMENT_DOCS // 2 or entry.weights >= SEGMENT_WEIGHTS // 2
 
 
 def worn(entries: Sequence[SegmentEntry]) -> list[SegmentEntry]:
-    """Return the segments that a merge rewrites: those that are not full, or much deleted."""
+    """Return the segments that `merge()` rewrites: those that are not full or have many deleted rows."""
     found = [one for one in entries if not is_full(one) or one.deleted > MUCH_DELETED * one.rows]
     return [] if len(found) == 1 and not found[0].deleted else found
 
 
 def due(entries: Sequence[SegmentEntry]) -> list[SegmentEntry]:
-    """Return the segments to merge now, of the lowest tier that is full; none where all is well."""
+    """Return the segments to merge after a commit: the lowest tier with FANOUT segments, or none."""
     tiers: dict[int, list[SegmentEntry]] = defaultdict(list)
     for entry in entries:
         if entry.deleted > MOSTLY_DELETED * entry.rows and entry.rows >= FANOUT:

@@ -1,6 +1,6 @@
-"""The growing vocabulary, word to token id: immutable pieces on disk, and an overlay while documents are added.
+"""The vocabulary, which maps words to token ids: immutable pieces on disk, and an overlay while documents are added.
 
-A piece opens by mmap in constant time whatever its size; ids run on from piece to piece and never change.
+A piece is memory-mapped, so it opens in constant time. Ids continue from piece to piece and never change.
 """
 
 from __future__ import annotations
@@ -15,29 +15,33 @@ import numpy as np
 
 from denslice.errors import IndexFormatError, InputError
 from denslice.store.container import Container
-from denslice.store.files import Array, damaged
-from denslice.vectors import Ints
+from denslice.store.files import damaged
+from denslice.vectors import Array, Ints
 
 ABSENT = -1
-REMEMBERED = 100_000  # lookups a Vocabulary keeps before it forgets them all
+CACHED_LOOKUPS = 100_000  # that a Vocabulary caches before it clears the cache
 
 
 class WordIds(Protocol):
-    """What an encoder asks of a vocabulary."""
+    """All that an encoder asks of a vocabulary."""
 
     def find(self, word: str) -> int:
-        """The word's token id, or ABSENT; never grows."""
+        """Return the word's token id, or ABSENT."""
+        ...
+
+    def place(self, word: str) -> int:
+        """Return the word's token id: a growing vocabulary gives a new word the next one, a fixed one ABSENT."""
         ...
 
     def word(self, id: int) -> str:
-        """The word that has this token id."""
+        """Return the word that has this token id."""
         ...
 
     def __len__(self) -> int: ...
 
 
 def word_arrays(words: Sequence[str]) -> dict[str, Array]:
-    """Return distinct words, in id order, as the three arrays of a piece."""
+    """Return the three arrays of a piece with these distinct words, which are in id order."""
     encoded = [_encode(word) for word in words]
     starts = np.zeros(len(encoded) + 1, dtype=np.int64)
     np.cumsum([len(word) for word in encoded], out=starts[1:])
@@ -47,21 +51,21 @@ def word_arrays(words: Sequence[str]) -> dict[str, Array]:
 
 
 class Piece:
-    """Some words of a vocabulary, in arrays on disk. The word at position p has the token id base + p."""
+    """Some words of a vocabulary, in memory-mapped arrays. The word at position p has the token id base + p."""
 
     def __init__(self, base: int, words: Array, starts: Array, order: Array, path: Path) -> None:
         self.base = base
         self.path = path
-        # Memoryviews: one number out of them costs a third of what it does out of a numpy array.
+        # Memoryviews: reading one number takes a third of the time that it takes with a numpy array.
         self._words = words.data  # UTF-8 of all words, in id order
-        self._starts = starts.data  # (n + 1,) int64, where each word begins
+        self._starts = starts.data  # (n + 1,) int64, the offset of each word
         self._order = order.data  # (n,) uint32, positions in byte order
         if len(starts) != len(order) + 1 or starts[-1] != len(words):
             raise damaged(path, f"{len(order):,} words in {len(words):,} bytes do not fit their starts")
 
     @classmethod
     def of(cls, container: Container, base: int) -> Piece:
-        """Return the piece whose arrays a container holds, which are mapped and not read."""
+        """Return the piece whose arrays a container holds."""
         words, starts = container.array("words", "uint8"), container.array("starts", "int64")
         return cls(base, words, starts, container.array("sorted", "uint32"), container.path)
 
@@ -69,14 +73,14 @@ class Piece:
         return len(self._order)
 
     def find(self, word: bytes) -> int:
-        """The word's position in this piece, or ABSENT."""
+        """Return the word's position in this piece, or ABSENT."""
         rank = bisect_left(self._order, word, key=self._bytes)
         if rank == len(self) or self._bytes(self._order[rank]) != word:
             return ABSENT
         return self._order[rank]
 
     def word(self, position: int) -> str:
-        """The word at a position."""
+        """Return the word at a position."""
         try:
             return _decode(self._bytes(position))
         except UnicodeDecodeError as error:
@@ -84,19 +88,19 @@ class Piece:
 
     def _bytes(self, position: int) -> bytes:
         if position >= len(self):
-            raise damaged(self.path, "names a word that is not there")
+            raise damaged(self.path, f"has no word {position:,}, which it lists")
         return bytes(self._words[self._starts[position] : self._starts[position + 1]])
 
 
 def merged_words(pieces: Sequence[Piece]) -> list[str]:
-    """The words of all pieces in id order, to be written as one piece in their place."""
+    """Return the words of all pieces in id order, to be written as one piece."""
     return list(chain.from_iterable(map(piece.word, range(len(piece))) for piece in pieces))
 
 
 class Vocabulary:
-    """An immutable vocabulary over pieces that follow one another.
+    """An immutable vocabulary of consecutive pieces.
 
-    An id never changes, so a vocabulary that has grown from another may share what that one has looked up: `found`.
+    An id never changes, so a vocabulary that has grown from another may share its cache of lookups, `found`.
     """
 
     def __init__(self, pieces: Sequence[Piece] = (), found: dict[str, int] | None = None) -> None:
@@ -107,7 +111,7 @@ class Vocabulary:
             if piece.base != self._len:
                 raise IndexFormatError(f"a piece of the vocabulary begins at id {piece.base:,}, not {self._len:,}")
             self._len += len(piece)
-        self.found = {} if found is None else found  # words of all that share it, none absent
+        self.found = {} if found is None else found  # has the ids of later vocabularies too, and no absent words
         self._absent: set[str] = set()
 
     def __len__(self) -> int:
@@ -120,12 +124,14 @@ class Vocabulary:
             return found if found < self._len else ABSENT
         if word in self._absent:
             return ABSENT
-        return self._remembered(word, self._search(word))
+        return self._cached(word, self._search(word))
 
-    def _remembered(self, word: str, id: int) -> int:
-        kept: dict[str, int] | set[str] = self._absent if id == ABSENT else self.found
-        if len(kept) >= REMEMBERED:
-            kept.clear()
+    place = find  # this vocabulary does not grow
+
+    def _cached(self, word: str, id: int) -> int:
+        cache: dict[str, int] | set[str] = self._absent if id == ABSENT else self.found
+        if len(cache) >= CACHED_LOOKUPS:
+            cache.clear()
         if id == ABSENT:
             self._absent.add(word)
         else:
@@ -133,14 +139,14 @@ class Vocabulary:
         return id
 
     def word(self, id: int) -> str:
-        """The word that has this token id."""
+        """Return the word that has this token id."""
         if not 0 <= id < self._len:
             raise InputError(f"no token {id}: the vocabulary has {self._len:,} words")
         piece = self.pieces[bisect_right(self._bases, id) - 1]
         return piece.word(id - piece.base)
 
     def ids(self, words: Sequence[str]) -> Ints:
-        """The token id of each word, ABSENT where there is none."""
+        """Return the token id of each word, or ABSENT."""
         return np.fromiter(map(self.find, words), dtype=np.int64, count=len(words))
 
     def _search(self, word: str) -> int:
@@ -153,9 +159,9 @@ class Vocabulary:
 
 
 class Growth:
-    """A vocabulary and the words that documents being added bring to it.
+    """A vocabulary with the new words of documents that are being added.
 
-    It holds only the words it was asked to place, so it costs what the new documents cost, however large the base.
+    It holds only the words that were placed, so its memory grows with the new documents and not with the base.
     """
 
     def __init__(self, base: Vocabulary) -> None:
@@ -167,12 +173,12 @@ class Growth:
         return len(self.base) + len(self.new_words)
 
     def find(self, word: str) -> int:
-        """The word's token id, or ABSENT; never grows."""
+        """Return the word's token id, or ABSENT."""
         placed = self._placed.get(word)
         return self.base.find(word) if placed is None else placed
 
     def place(self, word: str) -> int:
-        """The word's token id: the next free one if the word is new."""
+        """Return the word's token id; a new word gets the next free one."""
         placed = self._placed.get(word)
         if placed is None:
             placed = self.base.find(word)
@@ -183,7 +189,7 @@ class Growth:
         return placed
 
     def word(self, id: int) -> str:
-        """The word that has this token id."""
+        """Return the word that has this token id."""
         if id < len(self.base):
             return self.base.word(id)
         if id >= len(self):
@@ -191,7 +197,7 @@ class Growth:
         return self.new_words[id - len(self.base)]
 
 
-# JSON may carry half of a surrogate pair; surrogatepass keeps such a word as it came.
+# JSON may hold half of a surrogate pair; surrogatepass keeps such a word as it is.
 def _encode(word: str) -> bytes:
     return word.encode("utf-8", errors="surrogatepass")
 

@@ -1,1 +1,1 @@
-"""Training: data, loss and loop, from a TOML file to a folder that `encoder=` takes. Needs the extra `train`."""
+"""Training of encoders, from a TOML file to a model folder that `encoder=` accepts. Needs the extra `train`."""

@@ -1,4 +1,4 @@
-"""`python -m denslice.train CONFIG`, for `accelerate launch -m denslice.train CONFIG` on several GPUs."""
+"""Run `python -m denslice.train CONFIG`; on several GPUs, `accelerate launch -m denslice.train CONFIG`."""
 
 from denslice.train.train_command import main
 

@@ -1,7 +1,7 @@
-"""Checkpoints: everything that a run needs to go on as if it had never stopped.
+"""Checkpoints, from which a run resumes with the same results as without a break.
 
-The learning rate, the order of the data and the random numbers of a step are functions of the step, so weights,
-the optimizer's state and the step are enough. A checkpoint appears whole, by a rename, or not at all.
+The learning rate, the order of the data and the random numbers are functions of the step, so a checkpoint holds only
+the weights, the optimizer's state and the step. It is written to a temporary folder, which is then renamed.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import torch
 
 from denslice.encoders.torch.bi_encoder import BiEncoder
 from denslice.errors import InputError
-from denslice.train.config import SETTINGS, TrainConfig, read_config
+from denslice.train.config import CONFIG_FILE, TrainConfig, read_config
 
-PREFIX = "step-"
+STEP_PREFIX = "step-"
 STATE = "state.json"
 OPTIMIZER = "optimizer.pt"
-FREE = ("device", "evaluation", "output")  # what a run that resumes may have otherwise
+MAY_CHANGE = ("device", "evaluation", "output")  # sections that may differ when a run resumes
 
 
 def save(out: Path, step: int, model: BiEncoder, optimizer: Any, config: TrainConfig) -> Path:
-    """Writes the checkpoint of a step and removes the oldest beyond `output.keep`; its folder."""
-    folder = out / f"{PREFIX}{step:07d}"
+    """Write the checkpoint of a step, remove all but the newest `output.keep`, and return its folder."""
+    folder = out / f"{STEP_PREFIX}{step:07d}"
     unfinished = _emptied(out / f".{folder.name}.tmp")
     torch.save(optimizer.state_dict(), unfinished / OPTIMIZER)
     (unfinished / STATE).write_text(json.dumps({"step": step, "examples": _examples(config, step)}) + "\n")
@@ -38,7 +38,7 @@ def save(out: Path, step: int, model: BiEncoder, optimizer: Any, config: TrainCo
 
 
 def save_final(out: Path, model: BiEncoder, config: TrainConfig) -> Path:
-    """Writes the finished model beside the checkpoints; its folder."""
+    """Write the finished model beside the checkpoints and return its folder."""
     unfinished = _emptied(out / ".model.tmp")
     save_model(unfinished, model, config)
     _appear(unfinished, out / "model")
@@ -46,54 +46,54 @@ def save_final(out: Path, model: BiEncoder, config: TrainConfig) -> Path:
 
 
 def save_model(folder: Path, model: BiEncoder, config: TrainConfig) -> None:
-    """Writes the model and the resolved config."""
+    """Write the model and the resolved config."""
     model.save(folder)
-    (folder / SETTINGS).write_text(config.to_toml(), encoding="utf-8")
+    (folder / CONFIG_FILE).write_text(config.to_toml(), encoding="utf-8")
 
 
 def newest(out: Path, config: TrainConfig) -> Path | None:
-    """The folder of the newest checkpoint, if there is one; it must be of the same config."""
+    """Return the folder of the newest checkpoint, or None. Raise InputError if it was written with another config."""
     found = _all(out)
     if not found:
         return None
-    _check_same(found[-1] / SETTINGS, config)
+    _check_same(found[-1] / CONFIG_FILE, config)
     return found[-1]
 
 
 def step_of(folder: Path) -> int:
-    """The number of steps done in a checkpoint."""
+    """Return the number of steps that a checkpoint was written after."""
     return int(json.loads((folder / STATE).read_text())["step"])
 
 
 def load_optimizer(folder: Path, optimizer: Any, device: torch.device) -> None:
-    """Gives the optimizer the state it had."""
+    """Restore the optimizer's state from a checkpoint."""
     optimizer.load_state_dict(torch.load(folder / OPTIMIZER, map_location=device, weights_only=True))
 
 
 def check_fresh(out: Path) -> None:
-    """An InputError where the folder holds a run already."""
+    """Raise InputError if the folder holds a training run already."""
     if _all(out) or (out / "model").exists():
         raise InputError(f"{out}: holds a training run already; resume it with --resume, or name another folder")
 
 
 def _all(out: Path) -> list[Path]:
-    return sorted(path for path in out.glob(f"{PREFIX}*") if path.is_dir())
+    return sorted(path for path in out.glob(f"{STEP_PREFIX}*") if path.is_dir())
 
 
 def _examples(config: TrainConfig, step: int) -> int:
-    """How far in the order of the data a run is after so many steps."""
+    """Return how many examples a run has used after so many steps."""
     return step * config.optimizer.accumulate * config.optimizer.batch
 
 
 def _emptied(folder: Path) -> Path:
-    if folder.exists():  # left by a run that was killed while it wrote
+    if folder.exists():  # a run was killed while it wrote this folder
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
     return folder
 
 
 def _appear(unfinished: Path, folder: Path) -> None:
-    """Renames once every byte is on the disk."""
+    """Rename the folder once every file is on the disk."""
     for path in [*unfinished.rglob("*"), unfinished]:
         _sync(path)
     if folder.exists():
@@ -114,5 +114,5 @@ def _check_same(path: Path, config: TrainConfig) -> None:
     saved = read_config(path)
     for name in TrainConfig.__dataclass_fields__:
         before, now = getattr(saved, name), getattr(config, name)
-        if name not in FREE and before != now:
+        if name not in MAY_CHANGE and before != now:
             raise InputError(f"{path}: this run had {name} = {before}, and now it is {now}; name another folder")

@@ -1,6 +1,6 @@
-"""What a training run is told: frozen sections filled from TOML, and written back as TOML beside every checkpoint.
+"""The configuration of a training run: frozen dataclasses, read from TOML and saved as TOML beside every checkpoint.
 
-Paths are taken as on a command line: relative to the current folder, wherever the config file lies.
+Paths are relative to the current folder, not to the folder of the config file.
 """
 
 from __future__ import annotations
@@ -18,35 +18,37 @@ from denslice.corpus.lines import read_text
 from denslice.encoders.model_config import ModelConfig
 from denslice.errors import InputError
 
-Section = TypeVar("Section")
-SETTINGS = "config.toml"  # the resolved config's name beside a checkpoint
+ConfigSection = TypeVar("ConfigSection")
+CONFIG_FILE = "config.toml"  # the resolved config, saved beside each checkpoint
 
 
 @dataclass(frozen=True)
 class DataConfig:
-    """Where examples come from: a BEIR `folder`, several `folders`, or MS MARCO `triples` of texts, or of ids with
-    two more files. Each batch is drawn from one of several folders, more often from those with more queries.
+    """Where examples come from: a BEIR `folder`, several `folders`, or MS MARCO `triples`.
+
+    Triples hold texts, or ids that `collection` and `queries` resolve. With several folders, each batch is drawn from
+    one of them, more often from one with more queries.
     """
 
     folder: str | None = None
     folders: tuple[str, ...] = ()
     split: str = "train"
     triples: str | None = None
-    collection: str | None = None  # what the ids of the triples stand for
-    queries: str | None = None
-    negatives: int = 1  # hard negatives beside each positive
+    collection: str | None = None  # the passages, if the triples hold ids
+    queries: str | None = None  # the queries, if the triples hold ids
+    negatives: int = 1  # hard negatives for each positive
     negatives_from: str = "bm25"  # "bm25", "model", or a file that an earlier run mined
-    depth: int = 30  # hard negatives are drawn from so many best documents
+    depth: int = 30  # hard negatives are drawn from this many best documents
     teacher: str | None = None  # a file of `query document score` lines
 
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """How the weights move. `body_lr` 0 freezes the backbone; left out, it learns as fast as the heads."""
+    """Optimizer and learning rate. `body_lr=0` freezes the backbone; by default the backbone uses `lr` too."""
 
     steps: int = 100_000
-    batch: int = 96  # queries whose passages are each other's negatives, over all GPUs
-    accumulate: int = 1  # such batches in one step
+    batch: int = 96  # queries of a batch over all GPUs; their passages are in-batch negatives
+    accumulate: int = 1  # batches in one step
     lr: float = 7e-6
     body_lr: float | None = None
     schedule: Literal["linear", "cosine", "constant"] = "linear"
@@ -58,14 +60,14 @@ class OptimizerConfig:
 
 @dataclass(frozen=True)
 class LossConfig:
-    """What is added to the softmax loss on the searched score, and the temperature scores are divided by."""
+    """The terms added to the softmax loss of the search score, and the temperature that divides scores."""
 
     temperature: float = 1.0
     lexical: float = 0.0  # weight of the lexical part's own loss
     dense: float = 0.0
     flops_queries: float = 0.0
     flops_docs: float = 0.0
-    flops_steps: int = 0  # the regulariser grows to full strength over so many steps
+    flops_steps: int = 0  # steps over which the regulariser grows to its full weight
     distill: float = 0.0
     distill_temperature: float = 1.0
     teacher: str | None = None  # a model folder that scores every pair of the batch
@@ -73,20 +75,20 @@ class LossConfig:
 
 @dataclass(frozen=True)
 class WarmupConfig:
-    """Masked-language warm-up of a new SPLADE head, and what its weights are brought to afterwards."""
+    """Masked-language warm-up of a new SPLADE head, and the calibration of its weights afterwards."""
 
     steps: int = 0
     batch: int = 96  # passages
     lr: float = 5e-4
     body_lr: float = 0.0
     mask: float = 0.15
-    active: int | None = None  # tokens of a passage that shall have a weight; None leaves the head as it is
-    score: float | None = None  # what a query and its positive shall score on average
+    active: int | None = None  # target number of weights of a passage; None leaves the head as it is
+    score: float | None = None  # target mean score of a query and its positive
 
 
 @dataclass(frozen=True)
 class EvaluationConfig:
-    """What is measured. Without `folder` or `collection`, queries and qrels, the training folder is taken."""
+    """What is measured. Without a `folder`, or `collection`, `queries` and `qrels`, it is the training folder."""
 
     folder: str | None = None
     collection: str | None = None
@@ -94,17 +96,17 @@ class EvaluationConfig:
     qrels: str | None = None
     split: str = "dev"
     every: int = 0  # steps; 0 is never
-    final: tuple[str, ...] = ()  # splits measured at the end with every slicing
+    final: tuple[str, ...] = ()  # splits measured at the end, with every number of slices
     slices: tuple[int, ...] = (768, 256, 128)
     skip: int = 570
-    tokens: int = 32_768  # encoded at once, padding included
+    tokens: int = 32_768  # encoded in one batch, with padding
     limit: int | None = None  # queries of each split
-    docs: int | None = None  # documents beside the relevant ones; fewer are quicker, and easier
+    docs: int | None = None  # documents beside the relevant ones; with fewer, search is faster and easier
 
 
 @dataclass(frozen=True)
 class OutputConfig:
-    """Where everything is written, and how often."""
+    """The folder that a run writes to, and how often it logs and saves."""
 
     folder: str = "runs/model"
     log_every: int = 50
@@ -143,7 +145,7 @@ class TrainConfig:
             raise InputError("triples of ids need both data.collection and data.queries")
 
     def to_toml(self) -> str:
-        """The config in full as TOML; what is None is left out, as TOML has no word for it."""
+        """Return the whole config as TOML. Keys whose value is None are left out, because TOML has no null."""
         sections = [(f.name, getattr(self, f.name)) for f in fields(self) if is_dataclass(getattr(self, f.name))]
         lines = _entries({f.name: getattr(self, f.name) for f in fields(self)})
         for name, section in sections:
@@ -151,7 +153,7 @@ class TrainConfig:
         return "\n".join(lines) + "\n"
 
 
-OPTIONS = {  # the command line's options that stand for a key
+OPTIONS = {  # command line option → key of the config
     "data": "data.folder",
     "negatives": "data.negatives_from",
     "backbone": "backbone",
@@ -199,7 +201,7 @@ _LEAST = {
 
 
 def read_config(path: str | Path, **options: Any) -> TrainConfig:
-    """The config in a TOML file, with command-line options in place of its keys."""
+    """Read the config in a TOML file; command line options override its keys."""
     path = Path(path)
     try:
         table = tomllib.loads(read_text(path))
@@ -217,18 +219,18 @@ def read_config(path: str | Path, **options: Any) -> TrainConfig:
 def _put(table: dict[str, Any], name: str, value: Any) -> None:
     section, _, key = name.rpartition(".")
     inner = table.setdefault(section, {}) if section else table
-    if isinstance(inner, dict):  # anything else is refused when the table is read
+    if isinstance(inner, dict):  # anything else is reported as an error when the table is read
         inner[key] = value
 
 
-def _filled(kind: type[Section], table: Mapping[str, Any], place: str) -> Section:
-    """The dataclass with the table's values; keys it does not have, and values of other types, are errors."""
+def _filled(kind: type[ConfigSection], table: Mapping[str, Any], place: str) -> ConfigSection:
+    """Return the dataclass filled from a table. Raise InputError for an unknown key or a value of another type."""
     types_of = get_type_hints(kind)
     for key in table:
         if key not in types_of:
             raise InputError(f"unknown key {place + key!r}; known here: {', '.join(types_of)}")
     if "model" in types_of and "model" not in table:
-        raise InputError("no section [model]; it says which heads the model has: lexical, dense or both")
+        raise InputError("no section [model]; add one that names the heads of the model: lexical, dense or both")
     return kind(**{key: _value(value, types_of[key], place + key) for key, value in table.items()})
 
 
@@ -240,11 +242,11 @@ def _value(value: Any, wanted: Any, name: str) -> Any:
     for kind in get_args(wanted) if get_origin(wanted) in (Union, types.UnionType) else (wanted,):
         if (fitting := _as(value, kind)) is not None:
             return fitting
-    raise InputError(f"{name} is {value!r}, expected {_told(wanted)}")
+    raise InputError(f"{name} is {value!r}, expected {_type_name(wanted)}")
 
 
 def _as(value: Any, kind: Any) -> Any:
-    """The value as this type, or None if it is of another."""
+    """Return the value as this type, or None if it has another type."""
     if get_origin(kind) is Literal:
         return value if value in get_args(kind) else None
     if get_origin(kind) is tuple:
@@ -256,7 +258,7 @@ def _as(value: Any, kind: Any) -> Any:
     return value if type(value) is kind else None
 
 
-def _told(wanted: Any) -> str:
+def _type_name(wanted: Any) -> str:
     if get_origin(wanted) is Literal:
         return " or ".join(repr(choice) for choice in get_args(wanted))
     names = {int: "a whole number", float: "a number", str: "a string", bool: "true or false"}

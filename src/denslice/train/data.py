@@ -1,6 +1,6 @@
-"""Training examples as batches of token ids: from a BEIR folder, or from triples in MS MARCO's TSV.
+"""Training examples as batches of token ids, from BEIR folders; triples.py reads MS MARCO's triples.
 
-The order is a function of the seed and the position alone, so a run that resumes sees what it would have seen.
+The order depends only on the seed and the position, so a run that resumes sees the batches it would have seen.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from denslice.corpus.lines import located, read_lines
 from denslice.corpus.runs import read_qrels
 from denslice.encoders.model_config import ModelConfig
 from denslice.errors import InputError
-from denslice.train.tokens import TokenIds, Tokens, tokenised
+from denslice.train.tokens import TokenArray, Tokens, tokenised
 from denslice.train.word_reader import WordReader
+from denslice.vectors import Ints
 
-Rows = npt.NDArray[np.int64]
-Scored = dict[tuple[str, str], float]  # a teacher's scores by query and document
-UNKNOWN = float("nan")  # where the teacher gave no score
+TeacherScores = dict[tuple[str, str], float]  # by query and document
+UNKNOWN = float("nan")  # the teacher gave no score
 
 
 @dataclass(frozen=True)
 class TrainBatch:
-    """B queries and their P passages: each query's positive, then its hard negatives, query after query."""
+    """B queries and their P passages: the positive of the first query, its hard negatives, then the next query's."""
 
     queries: Tokens
     passages: Tokens
-    relevant: npt.NDArray[np.bool_]  # (B, P) other passages known to be relevant to the query
-    teacher: npt.NDArray[np.float32] | None = None  # (B, P) a teacher's scores, NaN where there are none
+    relevant: npt.NDArray[np.bool_]  # (B, P) other passages that are known to be relevant to the query
+    teacher: npt.NDArray[np.float32] | None = None  # (B, P) scores of a teacher, NaN if unknown
 
     def share(self, process: int, processes: int) -> TrainBatch:
-        """The texts that one of several processes encodes; the marks stay those of the whole batch."""
+        """Return the texts that one of several processes encodes; `relevant` and `teacher` stay whole."""
         queries, passages = len(self.queries) // processes, len(self.passages) // processes
         mine = range(process * queries, (process + 1) * queries)
         theirs = range(process * passages, (process + 1) * passages)
@@ -46,14 +46,14 @@ class TrainBatch:
 
 
 class Examples(Protocol):
-    """What the loop asks of training data."""
+    """Training data, as the loop uses it."""
 
     def batches(self, start: int, size: int) -> Iterator[TrainBatch]:
-        """Batches without end, as they come after the first `start` examples."""
+        """Yield batches without end, beginning after the first `start` examples."""
         ...
 
-    def texts(self) -> Iterable[Sequence[int] | TokenIds]:
-        """Token ids of passages, for the masked-language warm-up."""
+    def texts(self) -> Iterable[Sequence[int] | TokenArray]:
+        """Return the token ids of passages for the masked-language warm-up."""
         ...
 
 
@@ -61,7 +61,7 @@ class Examples(Protocol):
 
 
 class Source(NamedTuple):
-    """The three files of a collection, or its folder in place of the first two."""
+    """The three files of a collection. A BEIR folder takes the place of the first two."""
 
     docs: Path
     queries: Path
@@ -69,7 +69,7 @@ class Source(NamedTuple):
 
     @classmethod
     def of_folder(cls, folder: Path, split: str) -> Source:
-        """One split of a BEIR folder."""
+        """Return the source of one split of a BEIR folder."""
         qrels = folder / "qrels" / f"{split}.tsv"
         if folder.is_dir() and not qrels.exists():
             raise InputError(f"{qrels}: no such file; the folder has no split {split!r}")
@@ -78,17 +78,17 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True)
 class TrainCollection:
-    """Documents and judged queries as token ids. Rows stand for ids."""
+    """Documents and judged queries as token ids, addressed by row."""
 
     doc_ids: list[str]
     docs: Tokens
     query_ids: list[str]
     queries: Tokens
-    relevant: list[dict[int, int]]  # of each query the grade of every relevant row
+    relevant: list[dict[int, int]]  # for each query, relevant row → grade
 
 
 class CollectionReader:
-    """Reads collections for one model. Documents that several splits share are read and tokenised once."""
+    """Reads collections for one model. It reads and tokenises documents that several splits share once."""
 
     def __init__(self, tokenizer: Any, config: ModelConfig) -> None:
         self._tokenizer = tokenizer
@@ -97,15 +97,15 @@ class CollectionReader:
         self._words: dict[Path, WordReader] = {}
 
     def collection(self, source: Source, limit: int | None = None, few: int | None = None) -> TrainCollection:
-        """The documents, and the first `limit` queries that have a relevant one.
+        """Read the documents and the first `limit` queries that have a relevant document.
 
-        With `few`, only these queries' relevant documents and so many of the others: a quick, easier collection.
+        `few` keeps only the relevant documents of these queries and that many others, which is faster and easier.
         """
         names, docs = self._read_docs(source.docs)
         grades = _positive_grades(source.qrels, set(names))
         queries = list(islice((query for query in read_queries(source.queries) if query.id in grades), limit))
         if not queries:
-            raise InputError(f"{source.qrels}: none of the queries in {source.queries} has a relevant document")
+            raise InputError(f"{source.qrels}: no query of {source.queries} has a relevant document here")
         if few is not None:
             kept = _fewer(names, {doc for query in queries for doc in grades[query.id]}, few)
             names, docs = [names[row] for row in kept], docs.only(kept)
@@ -138,7 +138,7 @@ class CollectionReader:
 
 
 def _positive_grades(path: Path, docs: set[str]) -> dict[str, dict[str, int]]:
-    """The grades above 0, of queries that have one."""
+    """Return the grades above 0 of the queries that have one."""
     qrels = read_qrels(path)
     found = {query: {doc: grade for doc, grade in grades.items() if grade > 0} for query, grades in qrels.items()}
     for doc in (doc for grades in found.values() for doc in grades):
@@ -148,7 +148,7 @@ def _positive_grades(path: Path, docs: set[str]) -> dict[str, dict[str, int]]:
 
 
 def _fewer(names: list[str], relevant: set[str], others: int) -> list[int]:
-    """The rows of the relevant documents and of the first others."""
+    """Return the rows of the relevant documents and of the first `others` others."""
     extra = set(islice((name for name in names if name not in relevant), others))
     return [row for row, name in enumerate(names) if name in relevant or name in extra]
 
@@ -157,7 +157,7 @@ def _fewer(names: list[str], relevant: set[str], others: int) -> list[int]:
 
 
 class Pairs:
-    """Examples of a collection: in each round every query comes once, with one of its relevant documents."""
+    """Examples of a collection. In each epoch, every query occurs once, with one of its relevant documents."""
 
     def __init__(
         self,
@@ -165,10 +165,10 @@ class Pairs:
         hard: Sequence[Sequence[int]],
         negatives: int,
         seed: int,
-        teacher: Scored | None = None,
+        teacher: TeacherScores | None = None,
     ) -> None:
         self._collection = collection
-        self._hard = hard  # per query the rows that hard negatives are drawn from
+        self._hard = hard  # for each query, the rows that hard negatives are drawn from
         self._negatives = negatives
         self._seed = seed
         self._teacher = teacher
@@ -176,18 +176,18 @@ class Pairs:
     def __len__(self) -> int:
         return len(self._collection.query_ids)
 
-    def texts(self) -> Iterable[TokenIds]:
-        """Every document of the collection."""
+    def texts(self) -> Iterable[TokenArray]:
+        """Return every document of the collection."""
         return self._collection.docs
 
     def batches(self, start: int, size: int) -> Iterator[TrainBatch]:
-        """Batches without end, as they come after the first `start` examples."""
+        """Yield batches without end, beginning after the first `start` examples."""
         while True:
             yield self.batch(start, size)
             start += size
 
     def batch(self, start: int, size: int) -> TrainBatch:
-        """The batch that comes after the first `start` examples."""
+        """Return the batch that follows the first `start` examples."""
         draw = np.random.default_rng((self._seed, 1, start))
         queries = [self._query_at(position) for position in range(start, start + size)]
         passages = [row for query in queries for row in self._passages(query, draw)]
@@ -200,23 +200,25 @@ class Pairs:
         )
 
     def _query_at(self, position: int) -> int:
-        rounds, at = divmod(position, len(self._collection.query_ids))
-        return int(_order(self._seed, rounds, len(self._collection.query_ids))[at])
+        epoch, at = divmod(position, len(self._collection.query_ids))
+        return int(_order(self._seed, epoch, len(self._collection.query_ids))[at])
 
     def _passages(self, query: int, draw: np.random.Generator) -> list[int]:
         relevant, hard = list(self._collection.relevant[query]), self._hard[query]
         positive = relevant[draw.integers(len(relevant))]
         count = min(self._negatives, len(hard))
         drawn = [hard[at] for at in draw.choice(len(hard), count, replace=False)] if count else []
-        while len(drawn) < self._negatives:  # a query with few hard negatives gets any others
+        while len(drawn) < self._negatives:  # a query with too few hard negatives gets random documents
             row = int(draw.integers(len(self._collection.docs)))
             if row not in relevant or len(relevant) == len(self._collection.docs):
                 drawn.append(row)
         return [positive, *drawn]
 
-    def _marks(self, queries: list[int], passages: Rows) -> npt.NDArray[np.bool_]:
+    def _marks(self, queries: list[int], passages: Ints) -> npt.NDArray[np.bool_]:
         marks = np.array([np.isin(passages, list(self._collection.relevant[query])) for query in queries])  # (B, P)
-        marks[np.arange(len(queries)), np.arange(len(queries)) * (1 + self._negatives)] = False  # its own positive
+        marks[np.arange(len(queries)), np.arange(len(queries)) * (1 + self._negatives)] = (
+            False  # the query's own positive
+        )
         return marks
 
     def _taught(self, queries: list[int], passages: list[int]) -> npt.NDArray[np.float32] | None:
@@ -229,9 +231,9 @@ class Pairs:
 
 
 class Mixed:
-    """Examples of several collections, each batch of one: its passages are then each other's negatives.
+    """Examples of several collections. Each batch is from one collection, so that in-batch negatives are too.
 
-    A collection is drawn as often as the square root of its queries says, so that a large one does not drown others.
+    A collection is drawn with a probability proportional to the square root of its number of queries.
     """
 
     def __init__(self, collections: Sequence[Pairs], seed: int) -> None:
@@ -240,33 +242,33 @@ class Mixed:
         roots = np.sqrt([len(pairs) for pairs in collections])
         self._shares = roots / roots.sum()
 
-    def texts(self) -> Iterable[TokenIds]:
-        """Every document of every collection."""
+    def texts(self) -> Iterable[TokenArray]:
+        """Return every document of every collection."""
         return chain.from_iterable(pairs.texts() for pairs in self._collections)
 
     def batches(self, start: int, size: int) -> Iterator[TrainBatch]:
-        """Batches without end, as they come after the first `start` examples."""
+        """Yield batches without end, beginning after the first `start` examples."""
         while True:
             draw = np.random.default_rng((self._seed, 3, start))
             yield self._collections[draw.choice(len(self._collections), p=self._shares)].batch(start, size)
             start += size
 
 
-def read_teacher(path: Path) -> Scored:
-    """A teacher's scores by query and document, of lines `query document score` with tabs or spaces between."""
-    scores: Scored = {}
+def read_teacher(path: Path) -> TeacherScores:
+    """Read a teacher's scores from lines `query document score`, separated by tabs or spaces."""
+    scores: TeacherScores = {}
     for number, line in read_lines(path):
         fields = line.split("\t") if "\t" in line else line.split()
         if len(fields) != 3:
             raise located(path, number, f"{len(fields)} columns, expected `query document score`")
         scores[fields[0], fields[1]] = number_in(path, number, fields[2])
     if not scores:
-        raise InputError(f"{path}: has no scores")
+        raise InputError(f"{path}: has no scores; expected lines `query document score`")
     return scores
 
 
 def number_in(path: Path, number: int, text: str) -> float:
-    """The score that a column of a line holds."""
+    """Return the score in a column of a line."""
     try:
         return float(text)
     except ValueError:
@@ -274,6 +276,6 @@ def number_in(path: Path, number: int, text: str) -> float:
 
 
 @lru_cache(maxsize=2)
-def _order(seed: int, rounds: int, queries: int) -> Rows:
-    """The order of the queries in one round."""
-    return np.random.default_rng((seed, 0, rounds)).permutation(queries)
+def _order(seed: int, epoch: int, queries: int) -> Ints:
+    """Return the order of the queries in one epoch."""
+    return np.random.default_rng((seed, 0, epoch)).permutation(queries)

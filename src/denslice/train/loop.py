@@ -1,4 +1,4 @@
-"""The training loop, top to bottom: steps with their log, measures and checkpoints, then the finished model."""
+"""The training loop, top to bottom: it takes steps, logs, measures and saves checkpoints, then writes the model."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ import torch
 from torch import Tensor
 
 from denslice.train import checkpoints
-from denslice.train.ahead import ahead
-from denslice.train.brute_force import evaluate, views
+from denslice.train.brute_force import evaluate, scorings
 from denslice.train.config import TrainConfig
 from denslice.train.loss import TrainVectors, losses, score
 from denslice.train.optimizer import set_rate, train_mode
+from denslice.train.prefetch import prefetch
 from denslice.train.results import append_result
 from denslice.train.run_log import Watch
-from denslice.train.start import Run, read_judged, start
+from denslice.train.start import TrainRun, read_judged, start
 from denslice.train.tokens import Padded, padded_texts
 
 
 class Tensors(NamedTuple):
-    """A batch on the device: this process's queries and passages, and the whole batch's marks."""
+    """A batch on the device: the queries and passages of this process, and the marks of the whole batch."""
 
     queries: Padded
     passages: Padded
@@ -34,9 +34,9 @@ class Tensors(NamedTuple):
 
 
 def train(config: TrainConfig, resume: bool = False, watch: Watch | None = None) -> Path:
-    """Trains a model and returns the folder it is in; `watch` is shown every line of the log."""
+    """Train a model and return its folder. `watch` is called with every entry of the log."""
     run = start(config, resume, watch)
-    batches = ahead(_batches(run))
+    batches = prefetch(_batches(run))
     began, done = time.perf_counter(), 0
     for step in range(run.first + 1, config.optimizer.steps + 1):
         rate = set_rate(run.optimizer, config.optimizer, step - 1)
@@ -55,8 +55,8 @@ def train(config: TrainConfig, resume: bool = False, watch: Watch | None = None)
     return _finish(run)
 
 
-def _take_step(run: Run, batches: Iterator[Tensors], step: int) -> dict[str, Tensor]:
-    """Moves the weights once; the parts of the last batch's loss."""
+def _take_step(run: TrainRun, batches: Iterator[Tensors], step: int) -> dict[str, Tensor]:
+    """Take one optimizer step and return the parts of the last batch's loss."""
     settings = run.config.optimizer
     train_mode(run.model, settings)
     torch.manual_seed(_seed(run.config.seed, step, run.processes.process_index))  # dropout
@@ -72,14 +72,14 @@ def _take_step(run: Run, batches: Iterator[Tensors], step: int) -> dict[str, Ten
     return {name: part.detach() for name, part in parts.items()}
 
 
-def _losses(run: Run, batch: Tensors, step: int) -> dict[str, Tensor]:
+def _losses(run: TrainRun, batch: Tensors, step: int) -> dict[str, Tensor]:
     queries, passages = run.towers(batch.queries, batch.passages)
     teacher = batch.teacher if run.teacher is None else _teach(run, batch)
     queries, passages = _from_all(queries, run), _from_all(passages, run)
     return losses(queries, passages, batch.relevant, teacher, run.config.loss, run.model.config.lam, step)
 
 
-def _batches(run: Run) -> Iterator[Tensors]:
+def _batches(run: TrainRun) -> Iterator[Tensors]:
     settings, device = run.config.optimizer, run.processes.device
     pad = run.model.tokenizer.pad_token_id
     for batch in run.examples.batches(run.first * settings.accumulate * settings.batch, settings.batch):
@@ -91,10 +91,10 @@ def _batches(run: Run) -> Iterator[Tensors]:
         yield Tensors(queries, passages, marks, teacher)
 
 
-def _from_all(vectors: TrainVectors, run: Run) -> TrainVectors:
-    """The vectors of every process, in the order of the batch; gradients find their way back.
+def _from_all(vectors: TrainVectors, run: TrainRun) -> TrainVectors:
+    """Return the vectors of all processes in the order of the batch; gradients flow back to each process.
 
-    Each process then has the whole loss, so the processes' mean of its gradients is its gradient.
+    Each process computes the whole loss, so the mean of the processes' gradients is its gradient.
     """
     if run.processes.num_processes == 1:
         return vectors
@@ -107,8 +107,8 @@ def _joined(part: Tensor | None) -> Tensor | None:
     return None if part is None else torch.cat(all_gather(part.contiguous()))  # type: ignore[no-untyped-call]
 
 
-def _teach(run: Run, batch: Tensors) -> Tensor:
-    """The teacher's score of every query and passage (B, P)."""
+def _teach(run: TrainRun, batch: Tensors) -> Tensor:
+    """Return the teacher's scores of every query and passage (B, P)."""
     if run.teacher is None:
         raise ValueError("the run has no teacher")
     with torch.no_grad(), run.processes.autocast():
@@ -123,40 +123,40 @@ def _seed(seed: int, step: int, process: int) -> int:
     return int(np.random.SeedSequence((seed, step, process)).generate_state(1)[0])
 
 
-# --- what a run tells and leaves
+# --- log, measures and checkpoints
 
 
-def _log(run: Run, step: int, parts: dict[str, Tensor], rate: float, steps_per_s: float) -> None:
-    told = {name: float(value) for name, value in parts.items()}
+def _log(run: TrainRun, step: int, parts: dict[str, Tensor], rate: float, steps_per_s: float) -> None:
+    terms = {name: float(value) for name, value in parts.items()}
     settings, data = run.config.optimizer, run.config.data
     passages = settings.batch * settings.accumulate * (1 + data.negatives)
     speed = round(passages * steps_per_s, 1)
-    run.log.write(step=step, loss=sum(told.values()), parts=told, lr=rate, passages_per_s=speed)
+    run.log.write(step=step, loss=sum(terms.values()), parts=terms, lr=rate, passages_per_s=speed)
 
 
 def _measures_at(config: TrainConfig, step: int) -> bool:
-    """Whether the dev split is measured now; what is measured at the end anyway is not measured twice."""
+    """Return whether to measure the dev split after this step. A final split is measured at the end, not twice."""
     every, split = config.evaluation.every, config.evaluation.split
     at_end = step == config.optimizer.steps and split in config.evaluation.final
     return every > 0 and step % every == 0 and not at_end
 
 
-def _measure_dev(run: Run, step: int) -> None:
+def _measure_dev(run: TrainRun, step: int) -> None:
     if run.dev is not None:
-        asked = run.config.evaluation
-        found = evaluate(run.model, run.dev, views(run.model), asked.skip, asked.tokens)
-        run.log.write(step=step, split=asked.split, measures=found["measures"], weights=found["weights"])
+        options = run.config.evaluation
+        found = evaluate(run.model, run.dev, scorings(run.model), options.skip, options.tokens)
+        run.log.write(step=step, split=options.split, measures=found["measures"], weights=found["weights"])
     run.processes.wait_for_everyone()
 
 
-def _save(run: Run, step: int) -> None:
+def _save(run: TrainRun, step: int) -> None:
     if run.processes.is_main_process:
         checkpoints.save(run.out, step, run.model, run.optimizer, run.config)
     run.processes.wait_for_everyone()
 
 
-def _finish(run: Run) -> Path:
-    """The folder of the finished model, measured."""
+def _finish(run: TrainRun) -> Path:
+    """Save the finished model, measure it on the final splits, and return its folder."""
     if run.processes.is_main_process:
         checkpoints.save_final(run.out, run.model, run.config)
         for split in run.config.evaluation.final:
@@ -166,12 +166,13 @@ def _finish(run: Run) -> Path:
     return run.out / "model"
 
 
-def _measure(run: Run, split: str) -> None:
-    """Every view of the finished model on one split, as a line of results.jsonl and of the log."""
+def _measure(run: TrainRun, split: str) -> None:
+    """Measure every scoring of the finished model on one split, and write a line of results.jsonl and of the log."""
     began = time.perf_counter()
-    asked = run.config.evaluation
+    options = run.config.evaluation
     collection = read_judged(run.config, run.reader, split)
-    found: dict[str, Any] = evaluate(run.model, collection, views(run.model, asked.slices), asked.skip, asked.tokens)
+    chosen = scorings(run.model, options.slices)
+    found: dict[str, Any] = evaluate(run.model, collection, chosen, options.skip, options.tokens)
     seconds = round(time.perf_counter() - began, 1)
     append_result(run.out, run.config, split, len(collection.query_ids), len(collection.doc_ids), seconds, found)
     run.log.write(split=split, measures=found["measures"], weights=found["weights"], seconds=seconds)

@@ -1,4 +1,4 @@
-"""What training makes small: a softmax loss on the score that is searched with, and what may stand beside it.
+"""The training loss: softmax over the search scores, and optional terms for each part, distillation and sparsity.
 
 A batch has B queries and P = B · (1 + negatives) passages: each query's positive, then its hard negatives.
 """
@@ -16,7 +16,7 @@ from denslice.train.config import LossConfig
 
 @dataclass(frozen=True)
 class TrainVectors:
-    """What the model makes of some texts; a model without a part has None there."""
+    """The vectors of some texts; None for a part that the model lacks."""
 
     lexical: Tensor | None  # (n, V) weights ≥ 0
     dense: Tensor | None  # (n, D)
@@ -24,7 +24,7 @@ class TrainVectors:
 
 @dataclass(frozen=True)
 class Scores:
-    """Every query against every passage, each (B, P): the parts a model has, and the score it is searched with."""
+    """Scores of every query and passage, (B, P) each: the parts of the model, and the score that search uses."""
 
     lexical: Tensor | None
     dense: Tensor | None
@@ -32,14 +32,14 @@ class Scores:
 
 
 def score(queries: TrainVectors, passages: TrainVectors, lam: float) -> Scores:
-    """Inner products, and for a joint model their sum: lexical + λ · dense (paper section 5.3 and equation 9)."""
+    """Return inner products, and for a joint model lexical + λ · dense (paper, section 5.3 and equation 9)."""
     lexical = _products(queries.lexical, passages.lexical)
     dense = _products(queries.dense, passages.dense)
     if lexical is not None and dense is not None:
         return Scores(lexical, dense, lexical + lam * dense)
     only = lexical if lexical is not None else dense
     if only is None:
-        raise ValueError("the model gives neither lexical nor dense vectors")
+        raise ValueError("the model returned neither lexical nor dense vectors")
     return Scores(lexical, dense, only)
 
 
@@ -52,7 +52,7 @@ def losses(
     lam: float,
     step: int,
 ) -> dict[str, Tensor]:
-    """Each part of the loss, already weighted, so that they sum to what is differentiated."""
+    """Return the weighted parts of the loss; their sum is the loss."""
     scores = score(queries, passages, lam)
     heat = config.temperature
     parts = {"softmax": softmax_loss(scores.searched / heat, relevant)}
@@ -71,9 +71,9 @@ def losses(
 
 
 def softmax_loss(scores: Tensor, relevant: Tensor) -> Tensor:
-    """Mean of -log softmax at each query's positive, over the passages of the whole batch.
+    """Return the mean of -log softmax at each query's positive, over the passages of the whole batch.
 
-    `relevant` (B, P) marks other passages known to be relevant to the query: they are left out of its sum.
+    `relevant` (B, P) marks other passages that are known to be relevant to the query and are left out of its sum.
     """
     queries, passages = scores.shape
     targets = torch.arange(queries, device=scores.device) * (passages // queries)  # (B,)
@@ -81,20 +81,20 @@ def softmax_loss(scores: Tensor, relevant: Tensor) -> Tensor:
 
 
 def distill_loss(scores: Tensor, teacher: Tensor, temperature: float) -> Tensor:
-    """Mean divergence of the model's softmax from the teacher's, over the passages the teacher scored (not NaN)."""
+    """Return the mean divergence of the model's softmax from the teacher's, over the passages the teacher scored."""
     known = ~teacher.isnan()  # (B, P)
     taught = known.sum(1) > 1  # one passage alone teaches nothing
     if not taught.any():
         return scores.sum() * 0.0
-    away = torch.finfo(scores.dtype).min  # finite, as 0 · -inf is no number
-    wanted = (teacher / temperature).masked_fill(~known, away).log_softmax(1)  # (B, P)
-    given = (scores / temperature).masked_fill(~known, away).log_softmax(1)  # (B, P)
+    lowest = torch.finfo(scores.dtype).min  # finite, because 0 · -inf is NaN
+    wanted = (teacher / temperature).masked_fill(~known, lowest).log_softmax(1)  # (B, P)
+    given = (scores / temperature).masked_fill(~known, lowest).log_softmax(1)  # (B, P)
     divergence = (wanted.exp() * (wanted - given)).masked_fill(~known, 0.0).sum(1)  # (B,)
     return divergence[taught].mean() * temperature**2
 
 
 def flops(weights: Tensor) -> Tensor:
-    """SPLADE's regulariser: the sum over tokens of the squared mean weight, which a search costs on average."""
+    """Return SPLADE's FLOPS regulariser: the sum over tokens of the squared mean weight, an estimate of search cost."""
     return weights.mean(0).square().sum()
 
 

@@ -1,4 +1,4 @@
-"""Rankings against judgements: RR@10, nDCG@10 and R@1000, as trec_eval has them, and ranks packed small."""
+"""RR@10, nDCG@10 and R@1000 of rankings of rows, as trec_eval defines them, and the ranks in compressed form."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-Rows = npt.NDArray[np.int64]
-DEPTH = 1000  # how deep a ranking is looked at
+from denslice.vectors import Ints
+
+RANKING_DEPTH = 1000  # rows of a ranking that are measured
 
 
-def measures(rankings: Rows, relevant: Sequence[Mapping[int, int]]) -> dict[str, float]:
-    """Means over the queries of rankings (Q, k) of rows, best first, -1 where there is none."""
+def measures(rankings: Ints, relevant: Sequence[Mapping[int, int]]) -> dict[str, float]:
+    """Return the mean of each measure over rankings (Q, k) of rows, best first, padded with -1."""
     found = [_found(ranking, grades) for ranking, grades in zip(rankings, relevant, strict=True)]
     pairs = list(zip(found, relevant, strict=True))
     return {
@@ -25,25 +26,25 @@ def measures(rankings: Rows, relevant: Sequence[Mapping[int, int]]) -> dict[str,
     }
 
 
-def first_ranks(rankings: Rows, relevant: Sequence[Mapping[int, int]]) -> npt.NDArray[np.uint16]:
-    """The rank from 1 of each query's first relevant row; 0 where it was not found."""
+def first_ranks(rankings: Ints, relevant: Sequence[Mapping[int, int]]) -> npt.NDArray[np.uint16]:
+    """Return the rank of each query's first relevant row, from 1, or 0 if none was found."""
     found = (_found(ranking, grades) for ranking, grades in zip(rankings, relevant, strict=True))
     return np.array([min(ranks, default=0) for ranks in found], dtype=np.uint16)
 
 
 def packed(ranks: npt.NDArray[np.uint16]) -> str:
-    """The ranks as little-endian bytes, zlib, base64."""
+    """Return the ranks as a string: little-endian uint16, zlib, base64."""
     return base64.b64encode(zlib.compress(ranks.astype("<u2").tobytes(), 9)).decode()
 
 
 def unpacked(text: str) -> npt.NDArray[np.uint16]:
-    """The ranks that `packed` told."""
+    """Return the ranks of a string that `packed` returned."""
     return np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype="<u2")
 
 
-def _found(ranking: Rows, grades: Mapping[int, int]) -> dict[int, int]:
-    """The grade at each rank, from 1, where a relevant row stands."""
-    ranks = np.flatnonzero(np.isin(ranking[:DEPTH], list(grades)))
+def _found(ranking: Ints, grades: Mapping[int, int]) -> dict[int, int]:
+    """Return the grade at each rank, from 1, that holds a relevant row."""
+    ranks = np.flatnonzero(np.isin(ranking[:RANKING_DEPTH], list(grades)))
     return {int(rank) + 1: grades[int(ranking[rank])] for rank in ranks}
 
 

@@ -1,7 +1,7 @@
-"""A new SPLADE head: masked-language warm-up, then one shift and one scaling, so that scores start where they belong.
+"""Preparation of a new SPLADE head: masked-language warm-up, then a shift and a scaling of its logits.
 
-The warm-up fixes logits only up to a constant. Left alone, every token of the vocabulary may count at first, and
-scores begin in the thousands (DESIGN fact 6).
+The warm-up determines logits only up to a constant. Without the shift, every token of the vocabulary may have a weight,
+and scores begin in the thousands.
 """
 
 from __future__ import annotations
@@ -17,27 +17,26 @@ from torch.nn import functional
 
 from denslice.encoders.torch.bi_encoder import BiEncoder, mlm_parts
 from denslice.errors import InputError
-from denslice.train.ahead import ahead
 from denslice.train.config import WarmupConfig
-from denslice.train.tokens import Padded, TokenIds, padded
+from denslice.train.prefetch import prefetch
+from denslice.train.tokens import Padded, TokenArray, TokenRows, padded
 
 IGNORED = -100  # the label of a token that was not masked
 POOL = 200_000  # texts kept for the warm-up
-SAMPLE = 64  # pairs that the head is calibrated on
+CALIBRATION_PAIRS = 64  # pairs of a query and its positive
 HALVINGS = 40
-Rows = Sequence[Sequence[int] | TokenIds]
 Report = Callable[[dict[str, Any]], None]
 
 
 def warm_up(
     model: BiEncoder,
-    texts: Iterable[Sequence[int] | TokenIds],
+    texts: Iterable[Sequence[int] | TokenArray],
     config: WarmupConfig,
     seed: int,
     bf16: bool,
     report: Report,
 ) -> None:
-    """Trains the head, and the body at its own rate, to guess masked tokens of the texts."""
+    """Train the head, and the body at its own learning rate, to predict masked tokens of the texts."""
     _check_splade(model)
     pool = list(islice(texts, POOL))
     body = set(model.backbone.base_model.parameters())
@@ -48,7 +47,7 @@ def warm_up(
     ]
     optimizer = torch.optim.AdamW(groups, weight_decay=0.01)
     rates = (config.lr, config.body_lr)
-    batches = ahead(_masked_batches(pool, model, config, seed))
+    batches = prefetch(_masked_batches(pool, model, config, seed))
     model.train()
     for step, batch in enumerate(islice(batches, config.steps)):
         torch.manual_seed(seed + step)
@@ -66,7 +65,7 @@ def warm_up(
 
 
 def masked_loss(model: BiEncoder, texts: Padded, labels: Tensor, bf16: bool) -> Tensor:
-    """Mean of -log probability of the masked tokens; only their positions go through the head."""
+    """Return the mean of -log probability of the masked tokens. The head is applied only at their positions."""
     with torch.autocast(texts.ids.device.type, torch.bfloat16, enabled=bf16):
         hidden = model.backbone.base_model(input_ids=texts.ids, attention_mask=texts.mask).last_hidden_state
         masked = labels != IGNORED  # (n, length)
@@ -74,13 +73,18 @@ def masked_loss(model: BiEncoder, texts: Padded, labels: Tensor, bf16: bool) -> 
     return functional.cross_entropy(found.float(), labels[masked])
 
 
-def calibrate(model: BiEncoder, queries: Rows, passages: Rows, active: int | None, score: float | None) -> None:
-    """Shifts the lexical head so that a passage has about `active` weights, and scales it so that a query and its
-    positive score `score` on average. uniCOIL's head is shifted so that nearly every token of a text counts.
+def calibrate(
+    model: BiEncoder, queries: TokenRows, passages: TokenRows, active: int | None, score: float | None
+) -> None:
+    """Shift the lexical head so that a passage has about `active` weights, then scale it so that a query and its
+    positive score `score` on average. uniCOIL's head is shifted so that nearly every token has a weight.
     """
     pad = model.tokenizer.pad_token_id
     device = next(model.parameters()).device
-    asked, given = padded(queries[:SAMPLE], pad).to(device), padded(passages[:SAMPLE], pad).to(device)
+    asked, given = (
+        padded(queries[:CALIBRATION_PAIRS], pad).to(device),
+        padded(passages[:CALIBRATION_PAIRS], pad).to(device),
+    )
     was_training = model.training
     model.eval()
     with torch.no_grad():
@@ -103,7 +107,7 @@ def _calibrate_splade(model: BiEncoder, asked: Padded, given: Padded, active: in
 
 
 def _scale(queries: Tensor, passages: Tensor, score: float) -> float:
-    """The factor on the logits at which pairs score `score` on average; more logits give more score, so by halving."""
+    """Return the factor on the logits at which pairs score `score` on average, found by bisection."""
     low, high = 1e-4, 1e4
     for _ in range(HALVINGS):
         middle = (low * high) ** 0.5
@@ -115,17 +119,19 @@ def _scale(queries: Tensor, passages: Tensor, score: float) -> float:
 def _calibrate_unicoil(model: BiEncoder, asked: Padded, given: Padded, score: float) -> None:
     last = model.token_head[-1] if isinstance(model.token_head, nn.Sequential) else model.token_head
     if not isinstance(last, nn.Linear) or model.token_head is None:
-        raise InputError("this uniCOIL head does not end in a linear layer")
+        raise InputError("the uniCOIL head does not end in a linear layer, so warmup.score cannot scale it")
     hidden = model.backbone.base_model(input_ids=given.ids, attention_mask=given.mask).last_hidden_state
     outputs = model.token_head(hidden)[given.mask.bool()].float()  # (tokens, 1)
-    last.bias.add_(3 * outputs.std() - outputs.mean())  # a weight below 0 is then rare
+    last.bias.add_(3 * outputs.std() - outputs.mean())  # weights below 0 are rare then
     queries, passages = model(asked.ids, asked.mask).lexical, model(given.ids, given.mask).lexical  # (n, V) each
     factor = (score / (queries * passages).sum(1).mean().clamp(min=1e-6)).sqrt()
     last.weight.mul_(factor)
     last.bias.mul_(factor)
 
 
-def _masked_batches(pool: Rows, model: BiEncoder, config: WarmupConfig, seed: int) -> Iterator[tuple[Padded, Tensor]]:
+def _masked_batches(
+    pool: TokenRows, model: BiEncoder, config: WarmupConfig, seed: int
+) -> Iterator[tuple[Padded, Tensor]]:
     device = next(model.parameters()).device
     draw = np.random.default_rng((seed, 2))
     while True:
@@ -136,7 +142,7 @@ def _masked_batches(pool: Rows, model: BiEncoder, config: WarmupConfig, seed: in
 
 
 def mask_tokens(ids: Any, tokenizer: Any, share: float, draw: np.random.Generator) -> tuple[Any, Any]:
-    """Ids with a share of the tokens hidden as BERT does it (80 % [MASK], 10 % another, 10 % left), and labels."""
+    """Mask a share of the tokens as BERT does (80 % [MASK], 10 % random, 10 % unchanged); return ids and labels."""
     chosen = (draw.random(ids.shape) < share) & ~np.isin(ids, tokenizer.all_special_ids)
     how = draw.random(ids.shape)
     other = draw.integers(len(tokenizer), size=ids.shape)
@@ -152,14 +158,14 @@ def _logits(model: BiEncoder, hidden: Tensor) -> Tensor:
 
 
 def _largest_logits(model: BiEncoder, texts: Padded) -> Tensor:
-    """Each token's largest logit (n, V) over a text."""
+    """Return the largest logit of each token over each text (n, V)."""
     hidden = model.backbone.base_model(input_ids=texts.ids, attention_mask=texts.mask).last_hidden_state
     pairs = zip(hidden, texts.mask.bool(), strict=True)
     return torch.stack([_logits(model, states[real]).amax(0).float() for states, real in pairs])
 
 
 def _last_norm(model: BiEncoder) -> nn.LayerNorm:
-    """The layer norm whose output the decoder multiplies."""
+    """Return the layer norm before the decoder."""
     found = [m for part in mlm_parts(model.backbone) for m in part.modules() if isinstance(m, nn.LayerNorm)]
     if not found:
         raise InputError(f"the masked-language head of a {type(model.backbone).__name__} has no layer norm to scale")
@@ -168,4 +174,6 @@ def _last_norm(model: BiEncoder) -> nn.LayerNorm:
 
 def _check_splade(model: BiEncoder) -> None:
     if model.config.lexical != "splade":
-        raise InputError(f"a masked-language warm-up is for SPLADE's head, and lexical is {model.config.lexical}")
+        raise InputError(
+            f"model.lexical is {model.config.lexical!r}, but only a SPLADE head can be warmed up; set warmup.steps = 0"
+        )

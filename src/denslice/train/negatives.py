@@ -1,6 +1,6 @@
-"""Hard negatives: documents that BM25, or the model as it stands, ranks high for a query and nobody judged relevant.
+"""Hard negatives: documents that BM25 or the model ranks high for a query and that are not judged relevant.
 
-They are mined once and kept in a file, which other runs on the same collection can name.
+They are mined once and kept in a file, which later runs on the same collection can reuse.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from denslice.corpus.documents import read_docs, read_queries
-from denslice.corpus.lines import json_object, located, read_lines
+from denslice.corpus.lines import located, parse_json_object, read_lines
 from denslice.encoders.torch.bi_encoder import BiEncoder
 from denslice.errors import InputError
 from denslice.index.index import Index
-from denslice.train.brute_force import NOT_FOUND, BruteForce, views
+from denslice.train.brute_force import NOT_FOUND, BruteForce, scorings
 from denslice.train.config import TrainConfig
 from denslice.train.data import TrainCollection
 
@@ -28,9 +28,9 @@ MINED_BY = ("bm25", "model")
 def hard_negatives(
     config: TrainConfig, folder: Path, collection: TrainCollection, model: BiEncoder, mine: bool
 ) -> list[list[int]]:
-    """Of each query of the folder the rows that hard negatives are drawn from, best first.
+    """Return for each query of the folder the rows that hard negatives are drawn from, best first.
 
-    Mined where no file of an earlier run has them; with several processes only one may `mine`, before the others.
+    They are mined if no file of an earlier run has them. Of several processes, only the first may `mine`.
     """
     if config.data.negatives == 0:
         return [[] for _ in collection.query_ids]
@@ -45,7 +45,7 @@ def hard_negatives(
 def write_negatives(
     path: Path, settings: dict[str, Any], collection: TrainCollection, rankings: Iterable[Sequence[int]]
 ) -> None:
-    """Writes rankings of rows, without relevant ones: a line of settings, then one line for each query."""
+    """Write rankings without their relevant rows: a line of settings, then one line for each query."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with gzip.open(unfinished, "wt", encoding="utf-8", compresslevel=5) as file:
@@ -58,25 +58,26 @@ def write_negatives(
 
 
 def read_negatives(path: Path, collection: TrainCollection) -> list[list[int]]:
-    """The rows that `write_negatives` wrote, for the collection's queries; none for a query the file has not."""
+    """Read the rows for each query of the collection; a query that the file lacks has none."""
     rows = {name: row for row, name in enumerate(collection.doc_ids)}
     found: dict[str, list[int]] = {}
     for number, line in read_lines(path):
         try:
-            entry = json_object(line)
+            entry = parse_json_object(line)
             if "settings" not in entry:
                 found[entry["query"]] = [rows[name] for name in entry["negatives"]]
         except InputError as error:
             raise located(path, number, error) from None
         except KeyError as error:
-            raise located(path, number, f"{error} is no document of the collection, or no key of the line") from None
+            problem = f"{error} is no document of the collection, or the line lacks that key"
+            raise located(path, number, problem) from None
     if not found:
-        raise InputError(f"{path}: has no negatives")
+        raise InputError(f"{path}: has no hard negatives; name another file in data.negatives_from")
     return [found.get(name, []) for name in collection.query_ids]
 
 
 def _file(config: TrainConfig, folder: Path) -> Path:
-    """Where a folder's negatives are: in a file, or in one of its name where training reads several folders."""
+    """Return the file with a folder's negatives. With several folders, each has a file of its own name."""
     by = config.data.negatives_from
     place = Path(config.output.folder) / f"negatives-{by}" if by in MINED_BY else Path(by)
     if config.data.folders:
@@ -86,15 +87,15 @@ def _file(config: TrainConfig, folder: Path) -> Path:
 
 def _settings(config: TrainConfig, folder: Path) -> dict[str, Any]:
     data = config.data
-    told = {"by": data.negatives_from, "folder": str(folder), "split": data.split, "depth": data.depth}
-    return told | ({"model": config.backbone} if data.negatives_from == "model" else {})
+    settings = {"by": data.negatives_from, "folder": str(folder), "split": data.split, "depth": data.depth}
+    return settings | ({"model": config.backbone} if data.negatives_from == "model" else {})
 
 
 def _settings_in(path: Path) -> object:
     if not path.exists():
         return None
     _, line = next(read_lines(path), (0, "{}"))
-    return json_object(line).get("settings")
+    return parse_json_object(line).get("settings")
 
 
 def _by_bm25(config: TrainConfig, folder: Path, collection: TrainCollection) -> Iterator[list[int]]:
@@ -109,7 +110,7 @@ def _by_bm25(config: TrainConfig, folder: Path, collection: TrainCollection) -> 
 
 
 def _by_model(config: TrainConfig, collection: TrainCollection, model: BiEncoder) -> Iterator[list[int]]:
-    searched = views(model)[-1]  # the joint score, where there is one
+    searched = scorings(model)[-1]  # the joint score if the model has both parts
     searcher = BruteForce(model, config.evaluation.skip, config.evaluation.tokens)
     found = searcher.search(collection.queries, collection.docs, [searched], _deep(config, collection))
     for ranking in found[searched.name]:
@@ -117,5 +118,5 @@ def _by_model(config: TrainConfig, collection: TrainCollection, model: BiEncoder
 
 
 def _deep(config: TrainConfig, collection: TrainCollection) -> int:
-    """Deep enough that `depth` are left when the relevant ones are taken out."""
+    """Return a depth at which `data.depth` rows remain without the relevant ones."""
     return config.data.depth + max(len(grades) for grades in collection.relevant)

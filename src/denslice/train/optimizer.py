@@ -1,4 +1,4 @@
-"""How weights move: body and heads in groups of their own, and the learning rate as a function of the step."""
+"""The optimizer: parameter groups for the body and the heads, and the learning rate of each step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from denslice.train.config import OptimizerConfig
 
 
 def make_optimizer(model: BiEncoder, config: OptimizerConfig) -> torch.optim.AdamW:
-    """AdamW over the heads and, unless it is frozen, the body; each group keeps its own full rate as `top_lr`."""
+    """Return AdamW over the heads and, unless it is frozen, the body. Each group keeps its full rate as `top_lr`."""
     body = list(model.backbone.base_model.parameters())
     in_body = {id(parameter) for parameter in body}
     heads = [parameter for parameter in model.parameters() if id(parameter) not in in_body]
@@ -28,21 +28,21 @@ def make_optimizer(model: BiEncoder, config: OptimizerConfig) -> torch.optim.Ada
 
 
 def train_mode(model: BiEncoder, config: OptimizerConfig) -> None:
-    """Turns dropout on, but not in a frozen body: the heads learn on what they will be given."""
+    """Turn dropout on, except in a frozen body, whose output should be the same as in search."""
     model.train()
     if config.body_lr == 0:
         model.backbone.base_model.eval()
 
 
 def set_rate(optimizer: Any, config: OptimizerConfig, step: int) -> float:
-    """Sets every group's learning rate for the step; the heads' one."""
+    """Set the learning rate of every group for the step and return that of the heads."""
     for group in optimizer.param_groups:
         group["lr"] = group["top_lr"] * _share(config, step)
     return config.lr * _share(config, step)
 
 
 def _share(config: OptimizerConfig, step: int) -> float:
-    """The share of the full rate: up over the warm-up steps, then down to 0 at the end, if it goes down."""
+    """Return the fraction of the full rate: it rises over the warm-up steps and then follows the schedule."""
     if step < config.warmup_steps:
         return (step + 1) / config.warmup_steps
     if config.schedule == "constant":

@@ -1,4 +1,4 @@
-"""results.jsonl: what a finished model measured, with everything needed to know what was measured."""
+"""results.jsonl: the measures of a finished model, with the config, versions and hardware of the run."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ import torch
 from denslice.train.config import TrainConfig
 
 RESULTS = "results.jsonl"
-PACKAGES = ("torch", "transformers", "accelerate")
+TRAIN_PACKAGES = ("torch", "transformers", "accelerate")
 
 
 def append_result(
     out: Path, config: TrainConfig, split: str, queries: int, docs: int, seconds: float, found: Mapping[str, Any]
 ) -> None:
-    """Appends one line. `found` has measures, weights and packed ranks by view."""
+    """Append one line. `found` holds measures, weights and packed ranks by scoring."""
     line = {
         "model": Path(config.output.folder).name,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "hardware": torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor() or "cpu",
-        "versions": {"python": platform.python_version()} | {package: version(package) for package in PACKAGES},
+        "versions": {"python": platform.python_version()} | {package: version(package) for package in TRAIN_PACKAGES},
         "split": split,
         "queries": queries,
         "docs": docs,

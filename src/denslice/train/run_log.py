@@ -1,4 +1,4 @@
-"""The run's log: one JSON object a line, and after a resume as if the run had never stopped."""
+"""The log of a run, one JSON object per line. A run that resumes removes the entries it will write again."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any
 Watch = Callable[[dict[str, Any]], None]
 
 
-class Log:
-    """Appends lines to a file and shows each to whoever watches. Without a path it only shows them."""
+class RunLog:
+    """Appends entries to a file, if it has a path, and passes each to `watch`."""
 
     def __init__(self, path: Path | None, watch: Watch | None = None) -> None:
         self._path = path
         self._watch = watch
 
     def write(self, **entry: Any) -> None:
-        """One line."""
+        """Write one entry."""
         if self._path is not None:
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(entry, ensure_ascii=False) + "\n")
@@ -27,7 +27,7 @@ class Log:
             self._watch(entry)
 
     def cut(self, step: int) -> None:
-        """Drops the lines of steps after this one, and half a line if the run was killed while it wrote."""
+        """Remove the entries of later steps, and an incomplete line that a killed run left."""
         if self._path is None or not self._path.exists():
             return
         entries = []

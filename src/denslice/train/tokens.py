@@ -1,4 +1,4 @@
-"""Texts as token ids: a whole collection in two arrays, and some of its rows padded for the model."""
+"""Texts as token ids: a whole collection in two arrays, and batches of its rows padded for the model."""
 
 from __future__ import annotations
 
@@ -15,35 +15,36 @@ from torch import Tensor
 from denslice.encoders.torch.bi_encoder import WordBatch
 from denslice.train.word_texts import WordTexts
 
-TokenIds = npt.NDArray[np.int32]
-AT_ONCE = 10_000  # texts given to the tokenizer together
-MULTIPLE = 8  # lengths are padded to it, which GPUs like
+TokenArray = npt.NDArray[np.int32]
+TokenRows = Sequence[Sequence[int] | TokenArray]
+TOKENIZER_BATCH = 10_000  # texts
+MULTIPLE = 8  # padded lengths are multiples of this, for the matrix units of GPUs
 
 
 @dataclass(frozen=True)
 class Tokens:
     """The token ids of many texts, one after the other."""
 
-    flat: TokenIds
+    flat: TokenArray
     starts: npt.NDArray[np.int64]  # (n + 1,)
-    words: WordTexts | None = None  # for a model that weighs words
+    words: WordTexts | None = None  # for a model that weights words
 
     def __len__(self) -> int:
         return len(self.starts) - 1
 
-    def __getitem__(self, row: int) -> TokenIds:
+    def __getitem__(self, row: int) -> TokenArray:
         return self.flat[self.starts[row] : self.starts[row + 1]]
 
-    def __iter__(self) -> Iterator[TokenIds]:
+    def __iter__(self) -> Iterator[TokenArray]:
         return map(self.__getitem__, range(len(self)))
 
     def only(self, rows: Sequence[int]) -> Tokens:
-        """These rows alone."""
+        """Return these rows only."""
         return joined([self[row] for row in rows], None if self.words is None else self.words.only(rows))
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
-        """How many tokens each text has."""
+        """The number of tokens of each text."""
         return np.diff(self.starts)
 
 
@@ -56,24 +57,24 @@ class Padded:
     words: WordBatch | None = None
 
     def to(self, device: torch.device) -> Padded:
-        """The same on another device."""
+        """Return a copy on another device."""
         words = None if self.words is None else self.words.to(device)
         return Padded(self.ids.to(device, non_blocking=True), self.mask.to(device, non_blocking=True), words)
 
 
 def token_rows(tokenizer: Any, texts: Sequence[str], length: int) -> list[list[int]]:
-    """The token ids of each text with the special tokens, cut at `length`."""
+    """Return the token ids of each text with the special tokens, truncated to `length`."""
     found = tokenizer(list(texts), truncation=True, max_length=length, return_attention_mask=False)
     rows: list[list[int]] = found["input_ids"]
     return rows
 
 
 def tokenised(tokenizer: Any, texts: Iterable[str], length: int) -> Tokens:
-    """All texts as token ids."""
-    parts: list[TokenIds] = []
+    """Tokenise all texts, in batches."""
+    parts: list[TokenArray] = []
     sizes: list[int] = []
     remaining = iter(texts)
-    while some := list(islice(remaining, AT_ONCE)):
+    while some := list(islice(remaining, TOKENIZER_BATCH)):
         rows = token_rows(tokenizer, some, length)
         parts.append(np.fromiter(chain.from_iterable(rows), dtype=np.int32))
         sizes += [len(row) for row in rows]
@@ -81,22 +82,22 @@ def tokenised(tokenizer: Any, texts: Iterable[str], length: int) -> Tokens:
     return Tokens(flat, _starts(sizes))
 
 
-def joined(rows: Sequence[Sequence[int] | TokenIds], words: WordTexts | None = None) -> Tokens:
-    """These texts, one after the other."""
+def joined(rows: TokenRows, words: WordTexts | None = None) -> Tokens:
+    """Concatenate the token ids of these texts."""
     flat = np.fromiter(chain.from_iterable(rows), dtype=np.int32)
     return Tokens(flat, _starts([len(row) for row in rows]), words)
 
 
-def padded_texts(texts: Tokens, pad: int, columns: TokenIds | None = None) -> Padded:
-    """All texts in one tensor, and with the words that have a column."""
+def padded_texts(texts: Tokens, pad: int, columns: TokenArray | None = None) -> Padded:
+    """Pad all texts to one tensor, with the words that have a column."""
     found = padded(list(texts), pad)
     if texts.words is None or columns is None:
         return found
     return replace(found, words=texts.words.tensors(columns))
 
 
-def padded(rows: Sequence[Sequence[int] | TokenIds], pad: int) -> Padded:
-    """The rows in one tensor as long as the longest."""
+def padded(rows: TokenRows, pad: int) -> Padded:
+    """Pad the rows to one tensor of the longest row's length, rounded up to MULTIPLE."""
     longest = max((len(row) for row in rows), default=1)
     shape = (len(rows), -(-longest // MULTIPLE) * MULTIPLE)
     ids, mask = np.full(shape, pad, dtype=np.int64), np.zeros(shape, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The command `denslice train`: options → config → loop, with a bar on stderr. Registered by `app.command()(train)`."""
+"""The command `denslice train`: it reads options and config, runs the loop and shows progress on stderr."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from denslice.errors import MissingExtraError
 if TYPE_CHECKING:
     from denslice.train.run_log import Watch
 
-Text = str | None
-Whole = int | None
+OptionalText = str | None
+OptionalInt = int | None
 
 
 def train(
@@ -24,17 +24,24 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from the newest checkpoint, if there is one.")
     ] = False,
-    data: Annotated[Text, typer.Option(metavar="FOLDER", help="BEIR folder, for data.folder.")] = None,
-    backbone: Annotated[Text, typer.Option(metavar="FOLDER|HUB-ID", help="What training starts from.")] = None,
-    out: Annotated[Text, typer.Option(metavar="FOLDER", help="Where it all goes, for output.folder.")] = None,
-    negatives: Annotated[Text, typer.Option(metavar="FILE", help="bm25, model or a file an earlier run mined.")] = None,
-    steps: Annotated[Whole, typer.Option(help="For optimizer.steps.")] = None,
-    warmup_steps: Annotated[Whole, typer.Option(help="For warmup.steps.")] = None,
-    batch: Annotated[Whole, typer.Option(help="For optimizer.batch.")] = None,
-    limit: Annotated[Whole, typer.Option(help="Queries to measure on, for evaluation.limit.")] = None,
-    docs: Annotated[Whole, typer.Option(help="Documents to measure among, for evaluation.docs.")] = None,
-    seed: Annotated[Whole, typer.Option(help="For seed.")] = None,
-    device: Annotated[Text, typer.Option(help="auto or cpu.")] = None,
+    data: Annotated[OptionalText, typer.Option(metavar="FOLDER", help="BEIR folder, for data.folder.")] = None,
+    backbone: Annotated[
+        OptionalText, typer.Option(metavar="FOLDER|HUB-ID", help="The model that training starts from.")
+    ] = None,
+    out: Annotated[OptionalText, typer.Option(metavar="FOLDER", help="Output folder, for output.folder.")] = None,
+    negatives: Annotated[
+        OptionalText,
+        typer.Option(metavar="FILE", help="bm25, model, or a file of an earlier run, for data.negatives_from."),
+    ] = None,
+    steps: Annotated[OptionalInt, typer.Option(help="Training steps, for optimizer.steps.")] = None,
+    warmup_steps: Annotated[
+        OptionalInt, typer.Option(help="Steps of the masked-language warm-up, for warmup.steps.")
+    ] = None,
+    batch: Annotated[OptionalInt, typer.Option(help="Queries of a batch, for optimizer.batch.")] = None,
+    limit: Annotated[OptionalInt, typer.Option(help="Queries to measure, for evaluation.limit.")] = None,
+    docs: Annotated[OptionalInt, typer.Option(help="Documents beside the relevant ones, for evaluation.docs.")] = None,
+    seed: Annotated[OptionalInt, typer.Option(help="Random seed.")] = None,
+    device: Annotated[OptionalText, typer.Option(help="auto (a GPU if there is one) or cpu.")] = None,
 ) -> None:
     """Train an encoder: SPLADE, uniCOIL, dense, or a lexical and a dense one jointly."""
     from denslice.train.config import read_config
@@ -60,7 +67,7 @@ def train(
 
 @contextmanager
 def _bar(steps: int) -> Iterator[Watch]:
-    """A bar with loss and passages/s on a terminal, else a plain line for each line of the log, on stderr."""
+    """Show a progress bar on stderr if it is a terminal, otherwise a line for each entry of the log."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -78,7 +85,7 @@ def _bar(steps: int) -> Iterator[Watch]:
         task = shown.add_task("training", total=steps)
 
         def watch(entry: dict[str, Any]) -> None:
-            text = told(entry)
+            text = log_text(entry)
             if not screen.is_terminal or "measures" in entry:
                 screen.print(text, soft_wrap=True)
             if screen.is_terminal:
@@ -87,10 +94,10 @@ def _bar(steps: int) -> Iterator[Watch]:
         yield watch
 
 
-def told(entry: dict[str, Any]) -> str:
-    """A line of the log for people."""
+def log_text(entry: dict[str, Any]) -> str:
+    """Return an entry of the log as a line for people."""
     if "measures" in entry:
-        scores = ", ".join(f"{view} {found['nDCG@10']:.3f}" for view, found in entry["measures"].items())
+        scores = ", ".join(f"{scoring} {found['nDCG@10']:.3f}" for scoring, found in entry["measures"].items())
         return f"{entry['split']} nDCG@10: {scores}"
     if "warmup_step" in entry:
         return f"warm-up {entry['warmup_step']}: loss {entry['warmup_loss']:.3f}"
@@ -98,7 +105,7 @@ def told(entry: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """`python -m denslice.train`, which is what `accelerate launch -m` starts."""
+    """Run `denslice train` as `python -m denslice.train`, for `accelerate launch -m`."""
     from denslice.errors import DensliceError
 
     try:

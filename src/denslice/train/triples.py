@@ -1,4 +1,4 @@
-"""MS MARCO's triples in TSV, streamed in the order of the file."""
+"""MS MARCO's triples in TSV, read as a stream in the order of the file."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from denslice.train.tokens import joined, token_rows
 
 
 class Triples:
-    """Examples of a triples file in its own order, which is shuffled already, and from its start again at its end.
+    """Examples of a triples file in the order of the file, which is shuffled already; each epoch reads it again.
 
-    A line is `query positive negative`, tabs between, or `score score query positive negative` with a teacher's
-    scores of the two. They are texts, or ids where a collection and queries are given.
+    A line is `query positive negative`, separated by tabs, or `score score query positive negative` with a teacher's
+    scores of the two passages. Columns are texts, or ids if a collection and queries are given.
     """
 
     def __init__(
@@ -41,18 +41,18 @@ class Triples:
         self._scored = len(next(self._lines())) == 5
 
     def texts(self) -> Iterable[list[int]]:
-        """The positives of the file, once through."""
+        """Yield the positives of the file, once."""
         lines = self._lines()
         while some := list(islice(lines, 1000)):
             yield from self._passage_rows([fields[-2] for fields in some])
 
     def batches(self, start: int, size: int) -> Iterator[TrainBatch]:
-        """Batches without end, as they come after the first `start` examples."""
-        lines = islice(self._rounds(), start, None)
+        """Yield batches without end, beginning after the first `start` examples."""
+        lines = islice(self._epochs(), start, None)
         while True:
             yield self._batch(list(islice(lines, size)))
 
-    def _rounds(self) -> Iterator[list[str]]:
+    def _epochs(self) -> Iterator[list[str]]:
         while True:
             yield from self._lines()
 
@@ -67,7 +67,7 @@ class Triples:
             self._check(number, fields)
             yield fields
         if width == 0:
-            raise InputError(f"{self._path}: has no triples")
+            raise InputError(f"{self._path}: has no triples; expected lines of query, positive and negative")
 
     def _check(self, number: int, fields: list[str]) -> None:
         query, *docs = fields[-3:]
@@ -100,12 +100,12 @@ class Triples:
 
 
 def _known_relevant(queries: list[str], passages: list[str]) -> npt.NDArray[np.bool_]:
-    """Marks the passages that are the positive of the same query in another line."""
+    """Return marks (B, P) at passages that are the positive of the same query in another line."""
     positives: dict[str, set[str]] = {}
     for query, positive in zip(queries, passages[::2], strict=True):
         positives.setdefault(query, set()).add(positive)
     marks = np.array([[name in positives[query] for name in passages] for query in queries])  # (B, P)
-    marks[np.arange(len(queries)), np.arange(len(queries)) * 2] = False  # its own positive
+    marks[np.arange(len(queries)), np.arange(len(queries)) * 2] = False  # the query's own positive
     return marks
 
 

@@ -1,4 +1,4 @@
-"""Texts read twice, as pieces and as BM25's words, for a model that weighs words."""
+"""Texts as word pieces and as BM25's words, for a model that weights words."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import numpy as np
 
 from denslice.encoders.bm25 import Bm25, Bm25Config, idf
 from denslice.encoders.model_config import ModelConfig
-from denslice.encoders.word_pieces import DOCS, QUERIES, Standing, standing
+from denslice.encoders.word_pieces import DOC_SIDE, QUERY_SIDE, LocatedWords, locate_words
 from denslice.store.vocabulary import Growth, Vocabulary
-from denslice.train.tokens import AT_ONCE, Tokens, joined
+from denslice.train.tokens import TOKENIZER_BATCH, Tokens, joined
 from denslice.train.word_texts import WordTexts
 from denslice.vectors import stacked
 
 
 class WordReader:
-    """Reads texts as pieces and as words, over one collection's vocabulary. Documents come first: they bring it."""
+    """Reads texts as pieces and as words. Documents must be read before queries: they define vocabulary and idf."""
 
     def __init__(self, tokenizer: Any, config: ModelConfig) -> None:
         self._tokenizer = tokenizer
@@ -28,32 +28,34 @@ class WordReader:
         self._analyzer = self._bm25.analyzer()
 
     def docs(self, texts: Sequence[str]) -> Tokens:
-        """The documents' pieces and words."""
+        """Return the pieces and words of the documents."""
         bm25 = Bm25(self._bm25, self._words)
-        parts = [bm25.encode_docs(texts[at : at + AT_ONCE]).lexical for at in range(0, len(texts), AT_ONCE)]
+        parts = [
+            bm25.encode_docs(texts[at : at + TOKENIZER_BATCH]).lexical for at in range(0, len(texts), TOKENIZER_BATCH)
+        ]
         weights = stacked(parts)
         self._idf = idf(np.bincount(weights.indices, minlength=len(self._words)), len(texts))
         rows, found = self._pieces(texts, self._config.max_length)
-        return joined(rows, WordTexts(DOCS, weights, found))
+        return joined(rows, WordTexts(DOC_SIDE, weights, found))
 
     def queries(self, texts: Sequence[str]) -> Tokens:
-        """The queries' pieces and words, weighed by the documents' idf."""
+        """Return the pieces and words of the queries, with the documents' idf."""
         weights = Bm25(self._bm25, self._words).encode_queries(texts).lexical
         weights.data *= self._idf[weights.indices]
         rows, found = self._pieces(texts, self._config.query_length)
-        return joined(rows, WordTexts(QUERIES, weights, found))
+        return joined(rows, WordTexts(QUERY_SIDE, weights, found))
 
-    def _pieces(self, texts: Iterable[str], length: int) -> tuple[list[list[int]], list[Standing]]:
-        found: list[Standing] = []
+    def _pieces(self, texts: Iterable[str], length: int) -> tuple[list[list[int]], list[LocatedWords]]:
+        found: list[LocatedWords] = []
         rows: list[list[int]] = []
         remaining = iter(texts)
-        while some := [text.lower() for text in islice(remaining, AT_ONCE)]:
+        while some := [text.lower() for text in islice(remaining, TOKENIZER_BATCH)]:
             split = self._tokenizer(some, truncation=True, max_length=length, return_offsets_mapping=True)
             rows += split["input_ids"]
-            found += map(self._standing, some, split["offset_mapping"])
+            found += map(self._located, some, split["offset_mapping"])
         return rows, found
 
-    def _standing(self, text: str, offsets: list[tuple[int, int]]) -> Standing:
+    def _located(self, text: str, offsets: list[tuple[int, int]]) -> LocatedWords:
         spans = self._analyzer.spans(text)
         ids = [-1 if (stem := self._analyzer.stem(word)) is None else self._words.find(stem) for word, _, _ in spans]
-        return standing(ids, [(start, end) for _, start, end in spans], offsets)
+        return locate_words(ids, [(start, end) for _, start, end in spans], offsets)

@@ -1,1 +1,1 @@
-"""The contenders of the benchmark: denslice and what a user might take instead of it."""
+"""The contenders of the benchmark: denslice and the libraries that a user might choose instead."""

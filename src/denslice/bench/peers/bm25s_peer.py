@@ -1,4 +1,4 @@
-"""bm25s with its numba backend: BM25 as sums over columns, every score ready in the index."""
+"""bm25s with its numba backend: every BM25 score is computed when the index is built, and a query sums columns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ INDEX = "index"
 
 @dataclass(frozen=True)
 class Bm25s:
-    """The words that denslice's bm25 has: the same stop words, stemmer, k1 and b."""
+    """BM25 with the stop words, stemmer, k1 and b of denslice's bm25."""
 
     name: str = "bm25s, numba"
     parameters: Mapping[str, Any] = field(default_factory=lambda: {"method": "lucene", "k1": 0.9, "b": 0.4})

@@ -1,4 +1,4 @@
-"""scipy alone: the product of the query with a CSR matrix of all documents, and numpy's best k."""
+"""scipy alone: the product of a CSR matrix of all documents with the query, and numpy's k best scores."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PARTS = ("data", "indices", "indptr")
 
 @dataclass(frozen=True)
 class Csr:
-    """The matrix of documents by rows, as scipy multiplies it with a vector."""
+    """A CSR matrix with a row for each document."""
 
     name: str = "scipy CSR"
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -60,11 +60,11 @@ class _OpenedCsr:
         return answer
 
     def search_all(self, k: int, setting: Setting) -> int:
-        scores = self._queries @ self._docs.T.tocsc()  # one product, which scipy does on one core
+        scores = self._queries @ self._docs.T.tocsc()  # one product; scipy uses one core
         return sum(len(best_of(scores[[row]].toarray()[0], k)) > 0 for row in range(scores.shape[0]))
 
 
 def best_of(scores: Any, k: int) -> Docs:
-    """The k best of all scores, best first."""
+    """Return the positions of the k best scores, best first."""
     best = np.argpartition(-scores, min(k, len(scores) - 1))[:k]
     return np.asarray(best[np.argsort(-scores[best], kind="stable")], dtype=np.int64)

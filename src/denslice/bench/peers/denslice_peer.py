@@ -1,4 +1,4 @@
-"""denslice itself: ready vectors, or texts by their words, through the same calls a user makes."""
+"""denslice itself, on ready vectors or on texts with the encoder bm25, through the calls a user makes."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Denslice:
 
     @property
     def files(self) -> Sequence[str]:
-        """Without the texts, which peers do not keep."""
-        return (f"{INDEX}/*", f"{INDEX}/vocabulary/**/*", f"{INDEX}/segments/**/*.npy")
+        """Everything except the texts, which peers do not store."""
+        return (f"{INDEX}/*", f"{INDEX}/vocabulary/*", f"{INDEX}/segments/*/*.arrays")
 
     def settings(self, k: int) -> Sequence[Setting]:
         return [*EXACT, *self.approximate]
@@ -83,7 +83,7 @@ class OpenedVectors:
 
 
 class OpenedTexts:
-    """An index of texts: the time includes cutting the question into words."""
+    """An index of texts: the time includes tokenising and stemming the query."""
 
     def __init__(self, index: Index, collection: BenchTexts) -> None:
         self._index = index

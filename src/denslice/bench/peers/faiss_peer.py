@@ -1,7 +1,7 @@
-"""Faiss over dense vectors of the same documents: every vector (flat), or a graph (HNSW).
+"""Faiss over dense vectors of the same documents: all of them (flat), or a graph (HNSW).
 
-The vectors are the lexical ones thrown onto 768 random directions, so that documents near each other stay so; what a
-search costs depends on how many there are and how wide, and for a graph on how they lie.
+The vectors are random projections of the lexical ones to 768 dimensions, which keeps neighbours close. The cost of a
+search depends on the number and width of the vectors, and for a graph on their distribution.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from denslice.bench.contender import EXACT, Docs, Setting
 
 WIDTH = 768
 INDEX, VECTORS, QUERIES = "index", "vectors.npy", "queries.npy"
-ROWS = 65_536  # documents made dense at a time
+ROWS = 65_536  # documents projected at a time
 Floats = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
 class Faiss:
-    """An index by inner product; `parameters` hold Faiss's name for its kind."""
+    """An index by inner product; `parameters` hold Faiss's name of its kind."""
 
     name: str
     parameters: Mapping[str, Any]
@@ -89,7 +89,7 @@ class _OpenedFaiss:
 
 
 def best_by_dense_product(folder: Path, depth: int) -> Docs:
-    """The best documents (queries, depth) by the product with every prepared vector."""
+    """Return the best documents (queries, depth) by the product with every vector."""
     docs, queries = np.load(folder / VECTORS, mmap_mode="r"), np.load(folder / QUERIES)
     scores = np.concatenate([docs[start : start + ROWS] @ queries.T for start in range(0, len(docs), ROWS)])
     best = np.argpartition(-scores, min(depth, len(scores) - 1), axis=0)[:depth]

@@ -1,7 +1,7 @@
-"""The paper's formulation in PyTorch on the CPU: values and gates of all documents, gathered, compared, summed.
+"""The paper's method in PyTorch on the CPU: values and gates of all documents, gathered, compared and summed.
 
-Its equation 7 as tensors: of the slices where the query has a weight, each document's value counts where its gate is
-the query's. Every document is looked at, so times are taken on some and scaled to all.
+This is its equation 7 as tensors: in the slices where the query has a weight, a document's value counts if its gate is
+the query's. Every document is scored, so times are measured on some documents and scaled to all.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ LEARNED_FROM = 20_000  # documents the slicing is learned from, as an index lear
 
 @dataclass(frozen=True)
 class Paper:
-    """Values in float32 and gates in uint8, a row for each document; stage one over every slice of the query."""
+    """Values in float32 and gates in uint8, with a row for each document; all slices of the query are scored."""
 
-    name: str = "the paper's formulation, PyTorch"
+    name: str = "the paper's method, PyTorch"
     parameters: Mapping[str, Any] = field(default_factory=lambda: {"slicing": "learned", "slices": 768})
     packages: Sequence[str] = ("torch",)
     files: Sequence[str] = (VALUES, GATES)

@@ -1,4 +1,4 @@
-"""Seismic (pyseismic-lsr): approximate search of learned sparse vectors, over clustered and pruned posting lists."""
+"""Seismic (pyseismic-lsr): approximate search of learned sparse vectors over clustered and pruned posting lists."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FACTORS = (0.9, 1.0)
 
 @dataclass(frozen=True)
 class Seismic:
-    """Its raw index, whose tokens are numbers as ours are; `parameters` are those of its build."""
+    """Seismic's raw index, whose tokens are numbers; `parameters` are those of its build."""
 
     name: str = "Seismic"
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class _OpenedSeismic:
 
 
 def write_rows(path: Path, rows: sp.csr_array) -> None:
-    """Seismic's own format: how many rows; for each how many tokens, the tokens as uint32, the weights as float32."""
+    """Write Seismic's own format: the number of rows; for each its length, tokens as uint32 and weights as float32."""
     with path.open("wb") as file:
         file.write(np.uint32(rows.shape[0]).tobytes())
         for start, end in zip(rows.indptr[:-1].tolist(), rows.indptr[1:].tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""What search on a GPU is compared with: the paper's formulation and a dense scan, both in PyTorch."""
+"""The peers of search on a GPU: the paper's method and a dense scan, both in PyTorch."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import numpy.typing as npt
 
 from denslice.bench.synthetic import SyntheticCollection, SyntheticPart
 from denslice.errors import MissingExtraError
-from denslice.search.two_stage import QueryVectors
+from denslice.search.query import QueryVectors
 
 CHUNK = 1 << 20  # documents scored at a time
 Found = tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]
 
 
 class PaperSearch:
-    """The paper's search as published: row-major values and gates, the active slices gathered, multiplied where the
-    gates agree, and summed; then the best candidates again with every slice."""
+    """The paper's search: row-major values and gates; the active slices are gathered, multiplied where the gates agree,
+    and summed, and the best candidates are rescored with every slice."""
 
     def __init__(self, collection: SyntheticCollection, parts: Sequence[SyntheticPart]) -> None:
         torch = _torch()
@@ -34,24 +34,24 @@ class PaperSearch:
             self.gates[rows] = torch.as_tensor(gates, device="cuda").reshape(shape)
 
     def search(self, query: QueryVectors, k: int) -> Found:
-        """The k best by all of the query's weights."""
+        """Return the k best by all weights of the query."""
         best = self._scores(*self._sliced(query)).topk(k)
         return best.indices.cpu().numpy(), best.values.float().cpu().numpy()
 
     def search_twice(self, query: QueryVectors, k: int, active: int, candidates: int) -> Found:
-        """The k best, by all weights, of the `candidates` best by the strongest `active` weights."""
+        """Return the k best by all weights among the `candidates` best by the strongest `active` weights."""
         slices, gates, weights = self._sliced(query)
         strong = weights.topk(active).indices
-        held = self._scores(slices[strong], gates[strong], weights[strong]).topk(candidates).indices
-        best = _gated(self.values[held][:, slices], self.gates[held][:, slices], gates, weights).topk(k)
-        return held[best.indices].cpu().numpy(), best.values.float().cpu().numpy()
+        kept = self._scores(slices[strong], gates[strong], weights[strong]).topk(candidates).indices
+        best = _gated(self.values[kept][:, slices], self.gates[kept][:, slices], gates, weights).topk(k)
+        return kept[best.indices].cpu().numpy(), best.values.float().cpu().numpy()
 
     def _sliced(self, query: QueryVectors) -> tuple[Any, Any, Any]:
-        """The query's slices, gates and weights on the card."""
+        """Return the query's slices, gates and weights on the GPU."""
         slices, gates = np.divmod(query.keys, self.collection.gates)
         parts = (slices, gates.astype(np.uint8), query.weights.astype(np.float16))
-        on_card = tuple(self.torch.from_numpy(part).cuda() for part in parts)
-        return on_card[0], on_card[1], on_card[2]
+        uploaded = tuple(self.torch.from_numpy(part).cuda() for part in parts)
+        return uploaded[0], uploaded[1], uploaded[2]
 
     def _scores(self, slices: Any, gates: Any, weights: Any) -> Any:
         every = len(slices) == self.collection.slices
@@ -65,7 +65,7 @@ class PaperSearch:
 
 
 class DenseScan:
-    """Every dense vector times the query, and the k best."""
+    """The product of every dense vector with the query, and the k best."""
 
     def __init__(self, parts: Sequence[SyntheticPart]) -> None:
         torch = _torch()
@@ -76,7 +76,7 @@ class DenseScan:
             self.vectors[part.first : part.first + part.rows] = torch.as_tensor(part.dense, device="cuda")
 
     def search(self, query: QueryVectors, k: int) -> Found:
-        """The k best by inner product."""
+        """Return the k best by inner product."""
         best = (self.vectors @ self.torch.from_numpy(query.dense).cuda().half()).topk(k)
         return best.indices.cpu().numpy(), best.values.float().cpu().numpy()
 

@@ -1,1 +1,1 @@
-"""Trained models as ONNX files that run without torch (extra `export`)."""
+"""The export of trained models to ONNX, so that they run without torch (extra `export`)."""

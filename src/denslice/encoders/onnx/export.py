@@ -1,4 +1,4 @@
-"""A trained word model as a folder that onnxruntime and tokenizers can run: `denslice export`."""
+"""`denslice export`: it writes a trained word model to a folder that onnxruntime and tokenizers can run."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from denslice.encoders.mini import MODEL, TOKENIZER
-from denslice.encoders.model_config import CONFIG
+from denslice.encoders.mini import ONNX_FILE, TOKENIZER_FILE
+from denslice.encoders.model_config import CONFIG_FILE
 from denslice.encoders.torch.bi_encoder import BiEncoder
 from denslice.errors import InputError, MissingExtraError
 from denslice.vectors import Floats
 
 
 def export_onnx(path_or_hub_id: str | Path, to: Path, texts: Sequence[str] | None = None) -> None:
-    """Writes the model's graph, tokenizer and settings to a new folder.
+    """Write the model's graph, tokenizer and settings to a new folder.
 
-    With `texts`, such as it will read, in int8: how large its activations get is measured on them.
+    With `texts`, which should resemble those it will encode, weights are in int8: the range of the activations is
+    measured on them.
     """
     try:
         import onnx
@@ -37,11 +38,11 @@ def export_onnx(path_or_hub_id: str | Path, to: Path, texts: Sequence[str] | Non
     graph = graph_of(weights, head, body.config.to_dict(), model.config, ranges)
     to.mkdir(parents=True, exist_ok=True)
     if any(to.iterdir()):
-        raise InputError(f"{to}: is a folder with other things in it; choose another name")
+        raise InputError(f"{to}: the folder is not empty; choose another name")
     try:
-        onnx.save(graph, to / MODEL)
-        _save_tokenizer(model, to / TOKENIZER)
-        (to / CONFIG).write_text(json.dumps(model.config.to_json(), indent=2) + "\n", encoding="utf-8")
+        onnx.save(graph, to / ONNX_FILE)
+        _save_tokenizer(model, to / TOKENIZER_FILE)
+        (to / CONFIG_FILE).write_text(json.dumps(model.config.to_json(), indent=2) + "\n", encoding="utf-8")
     except BaseException:
         shutil.rmtree(to, ignore_errors=True)
         raise
@@ -50,8 +51,8 @@ def export_onnx(path_or_hub_id: str | Path, to: Path, texts: Sequence[str] | Non
 def _check(model: BiEncoder) -> None:
     kind = model.backbone.config.model_type
     if kind != "bert" or model.config.lexical != "words" or model.config.dense == "none":
-        told = f"{kind} with lexical {model.config.lexical} and dense {model.config.dense}"
-        raise InputError(f"only a BERT that weighs words and has a dense vector can be exported, not {told}")
+        found = f"{kind} with lexical {model.config.lexical} and dense {model.config.dense}"
+        raise InputError(f"only a BERT that weighs words and has a dense vector can be exported, not {found}")
     if model.projection is not None:
         raise InputError("a model with a projection of its dense vector cannot be exported")
     if model.backbone.config.hidden_act != "gelu":
@@ -59,12 +60,12 @@ def _check(model: BiEncoder) -> None:
 
 
 def _head(model: BiEncoder) -> dict[str, Tensor]:
-    """The word head's parameters by their names in it."""
+    """Return the parameters of the word head, by their names within it."""
     return {name.removeprefix("token_head."): p for name, p in model.state_dict().items() if "token_head." in name}
 
 
 def _ranges(model: BiEncoder, texts: Sequence[str]) -> dict[str, Floats]:
-    """The largest input of each linear layer of the body, channel by channel, over the texts."""
+    """Return the largest absolute input of each linear layer of the body, by channel, over the texts."""
     found: dict[str, Tensor] = {}
 
     def watch(name: str) -> Callable[[nn.Module, tuple[Tensor, ...]], None]:
@@ -86,7 +87,7 @@ def _ranges(model: BiEncoder, texts: Sequence[str]) -> dict[str, Floats]:
     for hook in hooks:
         hook.remove()
     if not found:
-        raise InputError("no text to measure the model on; int8 needs some")
+        raise InputError("there is no text to measure the model on, which int8 needs; give a file with documents")
     return {name: largest.numpy() for name, largest in found.items()}
 
 

@@ -1,7 +1,7 @@
-"""A BERT body with a word head and a pooled vector as an ONNX graph, written out node by node, weights in int8.
+"""The ONNX graph of a BERT body with a word head and a pooled vector, made node by node, with weights in int8.
 
-One text at a time, so there is no padding, no mask, and a text's vectors do not depend on its neighbours': scales of
-activations are taken per tensor, and a tensor is one text. The nodes are onnxruntime's fused ones.
+It takes one text at a time, so there is no padding and no mask. The scale of activations is taken per tensor, and a
+tensor is one text, so a text's vectors do not depend on a batch. The nodes are onnxruntime's fused ones.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from denslice.vectors import Floats
 
 CONTRIB = "com.microsoft"
 EMBEDDING_LEVELS = 127
-WEIGHT_LEVELS = 95  # processors without VNNI add pairs of products in 16 bits, which 127 would overflow now and then
-SMOOTHING = 0.75  # how much of the difference between input channels goes over to the weights
-SMALLEST = 1e-4
-SMALL = np.array([1e-6])
+WEIGHT_LEVELS = 95  # processors without VNNI add pairs of products in 16 bits, which 127 levels can overflow
+SMOOTHING = 0.75  # the share of the difference between input channels that is moved to the weights
+LEAST_RANGE = 1e-4
+LEAST_SIZE = np.array([1e-6])
 OPSET, IR = 20, 10
-Weights = Mapping[str, Floats]
+Parameters = Mapping[str, Floats]
 
 
 def graph_of(
-    weights: Weights, head: Weights, body: Mapping[str, Any], config: ModelConfig, ranges: Weights | None
+    weights: Parameters, head: Parameters, body: Mapping[str, Any], config: ModelConfig, ranges: Parameters | None
 ) -> ModelProto:
-    """The model: `ids` (1, L) in, `dense` (1, H) and `importance` (1, L, 2) out.
+    """Return the model, whose input is `ids` (1, L) and whose outputs are `dense` (1, H) and `importance` (1, L, 2).
 
     `weights` and `body` are a Hugging Face BERT's parameters and configuration, `head` the word head's parameters.
-    `ranges` has how large each linear layer's input gets, channel by channel; without them nothing is quantised.
+    `ranges` has the largest input of each linear layer, by channel; without it nothing is quantised.
     """
     graph = _Graph(ranges, float(body["layer_norm_eps"]))
     hidden = _embedded(graph, weights, config.max_length)
@@ -45,9 +45,9 @@ def graph_of(
 
 
 class _Graph:
-    """Nodes and constants as they are added. Every tensor is named after the node that makes it."""
+    """The nodes and constants that were added so far. A tensor has the name of the node that makes it."""
 
-    def __init__(self, ranges: Weights | None, epsilon: float) -> None:
+    def __init__(self, ranges: Parameters | None, epsilon: float) -> None:
         self._ranges, self._epsilon = ranges, epsilon
         self._nodes: list[NodeProto] = []
         self._constants: list[TensorProto] = []
@@ -65,33 +65,33 @@ class _Graph:
         return outputs
 
     def linear(self, tensor: str, weight: Floats, bias: Floats, layer: str, out: str, by_piece: bool = False) -> str:
-        """`weight` (outputs, inputs), quantised a row at a time; what comes in is quantised as it comes.
+        """Add a linear layer; `weight` (outputs, inputs) is quantised by row, the input when the model runs.
 
         A few input channels are far larger than the rest, and one scale for all would leave the rest few levels. So
-        inputs are divided by what their channel's weights are multiplied by: the product stays (SmoothQuant's idea).
-        Where whole pieces differ as much, `by_piece` brings each to the same size first.
+        each channel of the input is divided by a factor, and its weights are multiplied by it: the product stays the
+        same, as in SmoothQuant. If whole pieces differ as much, `by_piece` scales each to the same size first.
         """
-        held = self.constant(f"{out}.bias", bias)
+        stored_bias = self.constant(f"{out}.bias", bias)
         if self._ranges is None:
             product = self.node("MatMul", [tensor, self.constant(f"{out}.weight", weight.T)], f"{out}.product")
-            return self.node("Add", [product, held], out)
-        widest = np.abs(weight).max(axis=0).clip(min=SMALLEST)  # (inputs,)
-        smooth = self._ranges[layer].clip(min=SMALLEST) ** SMOOTHING / widest ** (1 - SMOOTHING)
+            return self.node("Add", [product, stored_bias], out)
+        widest = np.abs(weight).max(axis=0).clip(min=LEAST_RANGE)  # (inputs,)
+        smooth = self._ranges[layer].clip(min=LEAST_RANGE) ** SMOOTHING / widest ** (1 - SMOOTHING)
         even = self.node("Mul", [tensor, self.constant(f"{out}.even", _float32(1 / smooth))], f"{out}.input")
         levels, scale = rows_quantised(weight * smooth, WEIGHT_LEVELS)
-        held_weight = [self.constant(f"{out}.weight", levels.T), self.constant(f"{out}.scale", scale)]
+        stored = [self.constant(f"{out}.weight", levels.T), self.constant(f"{out}.scale", scale)]
         if not by_piece:
-            return self.node("DynamicQuantizeMatMul", [even, *held_weight, "", held], out, CONTRIB)
+            return self.node("DynamicQuantizeMatMul", [even, *stored, "", stored_bias], out, CONTRIB)
         size = self.node("Abs", [even], f"{out}.size")
-        last, least = self.constant(f"{out}.last", np.array([-1])), self.constant(f"{out}.least", _float32(SMALL))
+        last, least = self.constant(f"{out}.last", np.array([-1])), self.constant(f"{out}.least", _float32(LEAST_SIZE))
         largest = self.node("ReduceMax", [size, last], f"{out}.top", keepdims=1)
         largest = self.node("Max", [largest, least], f"{out}.largest")
         alike = self.node("Div", [even, largest], f"{out}.alike")
-        product = self.node("DynamicQuantizeMatMul", [alike, *held_weight], f"{out}.product", CONTRIB)
-        return self.node("Add", [self.node("Mul", [product, largest], f"{out}.scaled"), held], out)
+        product = self.node("DynamicQuantizeMatMul", [alike, *stored], f"{out}.product", CONTRIB)
+        return self.node("Add", [self.node("Mul", [product, largest], f"{out}.scaled"), stored_bias], out)
 
     def rows(self, table: Floats, ids: str, out: str) -> str:
-        """Rows of a table, quantised a row at a time."""
+        """Add a lookup of rows in a table, which is quantised by row."""
         if self._ranges is None:
             return self.node("Gather", [self.constant(f"{out}.table", table), ids], out)
         levels, scale = rows_quantised(table, EMBEDDING_LEVELS)
@@ -114,7 +114,7 @@ class _Graph:
         return model
 
 
-def _embedded(graph: _Graph, weights: Weights, length: int) -> str:
+def _embedded(graph: _Graph, weights: Parameters, length: int) -> str:
     words = graph.rows(weights["embeddings.word_embeddings.weight"], "ids", "words")
     places = weights["embeddings.position_embeddings.weight"][:length]
     places = places + weights["embeddings.token_type_embeddings.weight"][0]  # (length, H)
@@ -124,7 +124,7 @@ def _embedded(graph: _Graph, weights: Weights, length: int) -> str:
     return graph.added_and_normalised(words, here, *_pair(weights, "embeddings.LayerNorm"), "embedded")
 
 
-def _layer(graph: _Graph, weights: Weights, name: str, hidden: str, heads: int) -> str:
+def _layer(graph: _Graph, weights: Parameters, name: str, hidden: str, heads: int) -> str:
     parts = [_pair(weights, f"{name}attention.self.{part}") for part in ("query", "key", "value")]
     joined = np.concatenate([weight for weight, _ in parts]), np.concatenate([bias for _, bias in parts])
     inputs = graph.split(
@@ -154,8 +154,8 @@ def _pooled(graph: _Graph, hidden: str, config: ModelConfig) -> None:
         graph.node("Identity", [pooled], "dense")
 
 
-def _importance(graph: _Graph, hidden: str, head: Weights) -> None:
-    """Softplus of the head, shifted so that an untrained one gives 1; in float32, as it is small."""
+def _importance(graph: _Graph, hidden: str, head: Parameters) -> None:
+    """Add softplus of the head, shifted so that an untrained head gives 1; it is small and stays in float32."""
     last = max(int(name.split(".")[0]) for name in head) if "weight" not in head else None
     if last is not None:
         product = graph.node("MatMul", [hidden, graph.constant("head.first", head["0.weight"].T)], "head.product")
@@ -168,7 +168,7 @@ def _importance(graph: _Graph, hidden: str, head: Weights) -> None:
 
 
 def rows_quantised(table: Floats, levels: int) -> tuple[npt.NDArray[np.int8], Floats]:
-    """The table (rows, columns) as whole numbers up to `levels` either way, and each row's scale."""
+    """Return the table (rows, columns) as integers from -levels to levels, and the scale of each row."""
     scale = np.abs(table).max(axis=1) / levels
     scale[scale == 0] = 1.0
     return np.rint(table / scale[:, None]).astype(np.int8), _float32(scale)
@@ -178,5 +178,5 @@ def _float32(values: npt.NDArray[Any]) -> Floats:
     return values.astype(np.float32)
 
 
-def _pair(weights: Weights, name: str) -> tuple[Floats, Floats]:
+def _pair(weights: Parameters, name: str) -> tuple[Floats, Floats]:
     return weights[f"{name}.weight"], weights[f"{name}.bias"]

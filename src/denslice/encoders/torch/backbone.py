@@ -1,4 +1,4 @@
-"""The Hugging Face side of a model: its backbone and tokenizer from a folder, quietly, and what fits what."""
+"""The Hugging Face part of a model: its backbone and tokenizer are loaded here and checked against each other."""
 
 from __future__ import annotations
 
@@ -23,12 +23,14 @@ UNLOADABLE = (OSError, ValueError, RuntimeError, KeyError, AttributeError, TypeE
 
 
 def load_tokenizer(path_or_hub_id: str | Path) -> Any:
-    """The tokenizer of a model folder or of a model on the hub; it pads on the right."""
+    """Return the tokenizer of a model folder or of a model on the hub; it pads on the right."""
     body = body_folder(local_folder(path_or_hub_id))
     check_tokenizer_files(body)
     try:
         with quiet():
-            tokenizer = transformers.AutoTokenizer.from_pretrained(body, local_files_only=True, padding_side="right")
+            tokenizer = transformers.AutoTokenizer.from_pretrained(
+                body, local_files_only=True, trust_remote_code=False, padding_side="right"
+            )
     except UNLOADABLE as error:
         raise InputError(f"cannot load the tokenizer in {body}: {error}") from error
     if lowers_case(body):
@@ -37,7 +39,7 @@ def load_tokenizer(path_or_hub_id: str | Path) -> Any:
 
 
 def load_backbone(body: Path, has_mlm: bool, allow_new_head: bool) -> Any:
-    """The Hugging Face model; weights it lacks are an error, except a new MLM head's."""
+    """Return the Hugging Face model; raise InputError if weights are missing, except those of a new MLM head."""
     kind: Any = transformers.AutoModelForMaskedLM if has_mlm else transformers.AutoModel
     try:
         with quiet():
@@ -52,12 +54,12 @@ def load_backbone(body: Path, has_mlm: bool, allow_new_head: bool) -> Any:
     if missing:
         raise InputError(f"the weights in {body} lack {', '.join(missing[:3])}{' and more' if missing[3:] else ''}")
     if isinstance(getattr(backbone, "pooler", None), nn.Module):
-        backbone.pooler = None  # never used; in training its weights would wait for gradients that do not come
+        backbone.pooler = None  # unused; in training its parameters would wait for gradients that never come
     return backbone
 
 
 def mlm_parts(backbone: Any) -> list[Any]:
-    """The modules that lead from hidden states to logits over the vocabulary, in order."""
+    """Return the modules from hidden states to logits over the vocabulary, in order."""
     chains = (
         ["cls"],  # BERT
         ["lm_head"],  # RoBERTa, XLM-R, CamemBERT, MPNet
@@ -72,7 +74,7 @@ def mlm_parts(backbone: Any) -> list[Any]:
 
 
 def positions(backbone: Any) -> int:
-    """The longest sequence the backbone can take; RoBERTa's kin count positions from behind the padding id."""
+    """Return the longest sequence of the backbone; RoBERTa and its kin count positions from the padding id on."""
     limit = int(getattr(backbone.config, "max_position_embeddings", sys.maxsize))
     embeddings = getattr(backbone.base_model, "embeddings", None)
     padding = getattr(embeddings, "padding_idx", None)
@@ -80,7 +82,7 @@ def positions(backbone: Any) -> int:
 
 
 def check_fit(tokenizer: Any, backbone: Any, body: Path) -> None:
-    """An InputError where the tokenizer has ids that the backbone has no embedding for."""
+    """Raise InputError if the tokenizer has ids that the backbone has no embedding for."""
     tokens = max(tokenizer.get_vocab().values(), default=-1) + 1
     rows = backbone.get_input_embeddings().num_embeddings
     if tokens > rows:
@@ -91,7 +93,7 @@ def check_fit(tokenizer: Any, backbone: Any, body: Path) -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keeps transformers' bars and reports off the terminal; what matters in them is checked here."""
+    """Silence the progress bars and reports of transformers; denslice checks what matters in them."""
     log: Any = transformers_logging
     level, has_bars = log.get_verbosity(), log.is_progress_bar_enabled()
     log.set_verbosity_error()
@@ -105,7 +107,7 @@ def quiet() -> Iterator[None]:
 
 
 def _lower_case(tokenizer: Any) -> None:
-    """Makes the tokenizer put texts in lower case before all else."""
+    """Make the tokenizer lower the case of a text before any other step."""
     from tokenizers.normalizers import Lowercase, Sequence
 
     backend = tokenizer.backend_tokenizer

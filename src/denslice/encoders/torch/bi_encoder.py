@@ -1,6 +1,6 @@
 """BiEncoder: one backbone with a lexical head (SPLADE, uniCOIL), a dense one ([CLS], mean), or both in one pass.
 
-It is what `TransformerEncoder` encodes with and what `denslice.train` trains.
+`TransformerEncoder` encodes with it, and `denslice.train` trains it.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from denslice.encoders.model_config import CONFIG, HEADED, ModelConfig
+from denslice.encoders.model_config import CONFIG_FILE, TOKEN_HEADS, ModelConfig
 from denslice.encoders.torch.licence import read_licence, write_licence
 from denslice.encoders.word_pieces import SOFTPLUS_ONE
 from denslice.errors import InputError, MissingExtraError
 
 try:
     import torch
-    import transformers  # noqa: F401  # needed further on; missing, it should be told here
+    import transformers  # noqa: F401  # other modules need it; if it is missing, the error is raised here
     from safetensors.torch import save_file
     from torch import Tensor, nn
 except ModuleNotFoundError as error:
-    raise MissingExtraError("transformer models", "torch") from error
+    raise MissingExtraError("a transformer model", "torch") from error
 
 from denslice.encoders.torch import model_folder
 from denslice.encoders.torch.backbone import check_fit, load_backbone, load_tokenizer, mlm_parts, positions, quiet
 from denslice.encoders.torch.hub import local_folder
-from denslice.encoders.torch.model_folder import HEADS, MODULES, ModelFolder
+from denslice.encoders.torch.model_folder import HEADS_FILE, MODULES_FILE, ModelFolder
 from denslice.encoders.torch.sentence_transformers_folder import (
     read_sentence_transformers,
     write_sentence_transformers,
@@ -34,30 +34,30 @@ from denslice.encoders.torch.sentence_transformers_folder import (
 
 __all__ = ["BiEncoder", "ModelConfig", "Output", "load_tokenizer", "mlm_parts"]
 
-PIECE = 16  # token positions whose logits over the vocabulary exist at one time
+LOGIT_POSITIONS = 16  # token positions whose logits over the vocabulary are in memory at one time
 
 
 class WordBatch(NamedTuple):
-    """The words of a batch for a model that weighs words: BM25's weights, and the pieces each occurrence covers."""
+    """The words of a batch for a model that weighs words: their BM25 weights, and the pieces of each occurrence."""
 
-    side: int  # DOCS or QUERIES: whose importance is meant
-    columns: int  # C: how many different words count
-    rows: Tensor  # (entries,) which text
-    places: Tensor  # (entries,) which column
-    weights: Tensor  # (entries,) BM25's weight
-    texts: Tensor  # (occurrences,) which text
-    entries: Tensor  # (occurrences,) which entry
-    first: Tensor  # (occurrences,) first piece
-    end: Tensor  # (occurrences,)
+    side: int  # DOC_SIDE or QUERY_SIDE, which of the two importances is used
+    columns: int  # C, the number of different words
+    rows: Tensor  # (entries,) the text of each
+    places: Tensor  # (entries,) the column of each
+    weights: Tensor  # (entries,) BM25 weights
+    texts: Tensor  # (occurrences,) the text of each
+    entries: Tensor  # (occurrences,) the entry of each
+    first: Tensor  # (occurrences,) the first piece
+    end: Tensor  # (occurrences,) the piece after the last
 
     def to(self, device: torch.device) -> WordBatch:
-        """The same on another device."""
+        """Return the batch on another device."""
         moved = (part.to(device, non_blocking=True) for part in self[2:])
         return WordBatch(self.side, self.columns, *moved)
 
 
 class Output(NamedTuple):
-    """What one pass gives, float32; None for a head the model has not."""
+    """The vectors of one pass, float32; None for a head that the model does not have."""
 
     lexical: Tensor | None  # (B, V), 0 or more; (B, C) of a model that weighs words
     dense: Tensor | None  # (B, D)
@@ -75,9 +75,9 @@ class BiEncoder(nn.Module):
         self.projection = _projection(config, self.width, bias=False)
         self.token_head = _token_head(config, self.width)
         special = [tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id]
-        held = sorted({id for id in [*special, tokenizer.pad_token_id] if id is not None})
+        known = sorted({id for id in [*special, tokenizer.pad_token_id] if id is not None})
         self.special: Tensor
-        self.register_buffer("special", torch.tensor(held, dtype=torch.int64), persistent=False)
+        self.register_buffer("special", torch.tensor(known, dtype=torch.int64), persistent=False)
         if config.lexical == "splade":
             mlm_parts(backbone)
 
@@ -88,16 +88,16 @@ class BiEncoder(nn.Module):
 
     @property
     def vocab(self) -> int:
-        """The number of tokens a lexical vector has weights for."""
+        """The number of columns of the lexical vectors."""
         return int(self.backbone.get_input_embeddings().num_embeddings)
 
     @property
     def dimensions(self) -> int:
-        """The width of the dense vector; 0 where there is none."""
+        """The width of the dense vector, or 0 if there is none."""
         return 0 if self.config.dense == "none" else self.config.dimensions or self.width
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, words: WordBatch | None = None) -> Output:
-        """Lexical and dense vectors of token ids (B, L), padded on the right."""
+        """Return the lexical and dense vectors of token ids (B, L), which are padded on the right."""
         body = self.backbone.base_model
         hidden = body(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state  # (B, L, H)
         if self.config.lexical == "splade":
@@ -107,17 +107,17 @@ class BiEncoder(nn.Module):
         return Output(self._unicoil(hidden, input_ids, attention_mask), self._dense(hidden, attention_mask))
 
     def _splade(self, hidden: Tensor, mask: Tensor) -> Tensor:
-        """log(1 + ReLU(logits)), the largest over all tokens; log and ReLU wait until after the maximum."""
-        # Padding repeats the first token's state, so it never decides a maximum.
+        """Return the maximum of log(1 + ReLU(logits)) over all tokens; log and ReLU are applied after the maximum."""
+        # Padding repeats the state of the first token, so it does not change the maximum.
         hidden = hidden.where(mask.bool().unsqueeze(-1), hidden[:, :1])  # (B, L, H)
-        first, *rest = torch.split(hidden, PIECE, dim=1)
+        first, *rest = torch.split(hidden, LOGIT_POSITIONS, dim=1)
         best = _largest(self.backbone, first)  # (B, V)
         for piece in rest:
             best = torch.maximum(best, _largest(self.backbone, piece))  # (B, V)
         return best.float().relu().log1p()
 
     def _unicoil(self, hidden: Tensor, input_ids: Tensor, mask: Tensor) -> Tensor | None:
-        """ReLU(head) of each input token, the largest where a token repeats, special tokens out."""
+        """Return ReLU(head) of each input token, without special tokens; a repeated token has its largest weight."""
         if self.token_head is None:
             return None
         weights: Tensor = self.token_head(hidden).squeeze(-1).float().relu()  # (B, L)
@@ -125,14 +125,14 @@ class BiEncoder(nn.Module):
         return weights.new_zeros(len(weights), self.vocab).scatter_reduce(1, input_ids, weights, "amax")  # (B, V)
 
     def importances(self, hidden: Tensor) -> Tensor:
-        """How much each piece matters (B, L, 2), in a document and in a query, from the hidden states (B, L, H)."""
+        """Return the importance of each piece in a document and in a query (B, L, 2), from hidden states (B, L, H)."""
         if self.token_head is None:
             raise ValueError("the model has no head on its tokens")
         weights: Tensor = nn.functional.softplus(self.token_head(hidden).float() + SOFTPLUS_ONE)
         return weights
 
     def _word_weights(self, hidden: Tensor, words: WordBatch) -> Tensor:
-        """BM25's weight of each word times its importance, the mean over its pieces; 1 where it has none."""
+        """Return the BM25 weight of each word times its importance: the mean over its pieces, or 1 if it has none."""
         each = self.importances(hidden)[..., words.side]  # (B, L)
         sums = nn.functional.pad(each.cumsum(1), (1, 0))  # (B, L + 1)
         totals = sums[words.texts, words.end] - sums[words.texts, words.first]  # (occurrences,)
@@ -152,10 +152,10 @@ class BiEncoder(nn.Module):
 
     @classmethod
     def load(cls, path_or_hub_id: str | Path, config: ModelConfig | None = None) -> BiEncoder:
-        """The model in a folder or on the hub: denslice's, sentence-transformers', a published uniCOIL.
+        """Return the model in a folder or on the hub: of denslice, of sentence-transformers, or a published uniCOIL.
 
-        A `config` goes before what the folder says, and heads it asks for that the folder lacks are new: that is how
-        training starts, from these or from a plain Hugging Face model.
+        A `config` replaces that of the folder, and heads that the folder lacks are new: training starts so from any of
+        these, or from a plain Hugging Face model.
         """
         folder = local_folder(path_or_hub_id)
         found = _read(folder)
@@ -171,10 +171,10 @@ class BiEncoder(nn.Module):
         return model.eval()
 
     def save(self, folder: str | Path, names: str = "new") -> None:
-        """Writes the model so that `load` gives it back.
+        """Write the model to a folder that `load` reads.
 
-        A pure SPLADE or dense model can be loaded by sentence-transformers too: with `names` "old" by its versions
-        up to 5.3 as well, from which on it knows both spellings.
+        sentence-transformers can load a SPLADE or a dense model too: every version of it with `names` "old", and
+        versions after 5.3 with "new".
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -183,15 +183,15 @@ class BiEncoder(nn.Module):
             self.backbone.save_pretrained(folder)
             self.tokenizer.save_pretrained(folder)
         if heads:
-            save_file(heads, folder / HEADS)
-        (folder / CONFIG).write_text(json.dumps(self.config.to_json(), indent=2) + "\n", encoding="utf-8")
+            save_file(heads, folder / HEADS_FILE)
+        (folder / CONFIG_FILE).write_text(json.dumps(self.config.to_json(), indent=2) + "\n", encoding="utf-8")
         has_pooler = getattr(self.backbone, "pooler", 0) is None
         write_sentence_transformers(folder, self.config, self.width, heads, has_pooler, names)
         if self.licence:
             write_licence(folder, self.licence)
 
     def _heads(self) -> dict[str, nn.Parameter]:
-        """The parameters that are not the backbone's."""
+        """Return the parameters outside of the backbone."""
         return {name: p for name, p in self.named_parameters() if name.startswith(("projection.", "token_head."))}
 
     def _take_heads(self, found: ModelFolder, allow_new: bool) -> None:
@@ -205,18 +205,18 @@ class BiEncoder(nn.Module):
 
 
 def _read(folder: Path) -> ModelFolder:
-    if (folder / CONFIG).is_file():
+    if (folder / CONFIG_FILE).is_file():
         return model_folder.read_own(folder)
-    if (folder / MODULES).is_file():
+    if (folder / MODULES_FILE).is_file():
         return read_sentence_transformers(folder)
     return model_folder.read_plain(folder)
 
 
 def _largest(backbone: Any, hidden: Tensor) -> Tensor:
-    """The largest logit of each vocabulary token (B, V) over a piece of the sequence (B, P, H)."""
+    """Return the largest logit of each vocabulary token (B, V) over some positions (B, P, H)."""
     for part in mlm_parts(backbone):
-        hidden = part(hidden)  # ends as (B, P, V)
-    # max keeps the positions for the backward pass, where amax would keep all logits of all pieces
+        hidden = part(hidden)  # (B, P, V) in the end
+    # For the backward pass max keeps the positions of the maxima, where amax would keep the logits of all positions.
     return hidden.max(dim=1).values if torch.is_grad_enabled() else hidden.amax(dim=1)
 
 
@@ -230,7 +230,7 @@ def _projection(config: ModelConfig, width: int, bias: bool) -> nn.Linear | None
 
 
 def _token_head(config: ModelConfig, width: int) -> nn.Module | None:
-    if config.lexical not in HEADED:
+    if config.lexical not in TOKEN_HEADS:
         return None
     outputs = 2 if config.lexical == "words" else 1
     last = nn.Linear(config.head_width or width, outputs)
@@ -244,8 +244,8 @@ def _token_head(config: ModelConfig, width: int) -> nn.Module | None:
 
 def _fill(parameter: nn.Parameter, weights: Tensor, name: str, folder: Path) -> None:
     if parameter.shape != weights.shape:
-        shapes = f"{tuple(weights.shape)} in {folder}, and the configuration needs {tuple(parameter.shape)}"
-        raise InputError(f"{name} is {shapes}")
+        needed = tuple(parameter.shape)
+        raise InputError(f"{name} is {tuple(weights.shape)} in {folder}, and the configuration needs {needed}")
     parameter.data.copy_(weights)
 
 

@@ -1,4 +1,4 @@
-"""Where a model's files are: a folder, or a snapshot in the Hugging Face hub's cache, named by its revision."""
+"""The folder of a model: a local one, or a snapshot in the cache of the Hugging Face hub, named by its revision."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NOT_DOWNLOADED = ["onnx/*", "openvino/*", "*checkpoint*"]
 
 
 def local_folder(path_or_hub_id: str | Path) -> Path:
-    """The folder itself, or where the hub's model of that name lies on this machine, downloaded if need be."""
+    """Return the folder itself, or the local snapshot of the hub's model, which is downloaded if need be."""
     folder = Path(path_or_hub_id).expanduser()
     if folder.is_dir():
         return folder
@@ -25,30 +25,30 @@ def local_folder(path_or_hub_id: str | Path) -> Path:
 
 
 def hub_snapshot(name: str, revision: str | None = None) -> Path:
-    """The snapshot of a hub's model: of this revision, or of the newest one. Offline, what the cache has."""
+    """Return the snapshot of a model on the hub, of this revision or the newest; offline, that of the cache."""
     try:
         from huggingface_hub import is_offline_mode
         from huggingface_hub.errors import HFValidationError
     except ModuleNotFoundError as error:
-        raise MissingExtraError("transformer models", "torch") from error
+        raise MissingExtraError("a transformer model", "torch") from error
 
-    told = f"{name} at revision {revision}" if revision else name
+    wanted = f"{name} at revision {revision}" if revision else name
     try:
         return _downloaded(name, revision)
     except HFValidationError:
-        raise InputError(f"no model folder {name}, and the Hugging Face hub can have no such name") from None
+        raise InputError(f"no model folder {name}, and it is not a valid name on the Hugging Face hub") from None
     except OSError as error:
         if is_offline_mode():
             raise InputError(
-                f"no model folder {told}; as a name on the Hugging Face hub it is not in this machine's cache, and "
+                f"no model folder {wanted}; as a name on the Hugging Face hub it is not in this machine's cache, and "
                 "HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE forbids downloading it"
             ) from None
         reason = str(error).strip().partition("\n")[0]
-        raise InputError(f"no model folder {told}, and the Hugging Face hub did not give it: {reason}") from None
+        raise InputError(f"no model folder {wanted}, and the Hugging Face hub did not return it: {reason}") from None
 
 
 def _downloaded(name: str, revision: str | None) -> Path:
-    """The model's files in the hub's cache; PyTorch's own weight format only where there is no other."""
+    """Download the model to the hub's cache and return its folder; pickled weights only if there are no others."""
     from huggingface_hub import snapshot_download
 
     download = partial(snapshot_download, name, revision=revision, ignore_patterns=NOT_DOWNLOADED)

@@ -1,7 +1,7 @@
-"""Transformer models as an index's encoder: found by folder or hub id, loaded once, told apart by their contents.
+"""The loader of transformer models for an index: it finds them by folder or hub id and checks their fingerprint.
 
-A hub id names a place, and what lies there changes. So an index keeps the revision it was made with, loads that one
-again, and checks the files as it does those of a folder.
+The model behind a hub id can change. So an index keeps the revision that it was made with, loads that revision again,
+and checks its files like those of a folder.
 """
 
 from __future__ import annotations
@@ -19,43 +19,43 @@ from denslice.errors import InputError
 if TYPE_CHECKING:
     from denslice.encoders.torch.transformer_encoder import TransformerEncoder
 
-BERT_VOCABULARY, BERT_UNUSED = 30_522, 570  # the paper leaves out BERT's first 570 tokens: the rest are 768 · 39
-WEIGHTS, PICKLED = ".safetensors", ".bin"
-CONTENTS = (WEIGHTS, PICKLED, ".json", ".txt", ".model")  # what a model is loaded from, and not its card
+BERT_VOCABULARY, BERT_UNUSED = 30_522, 570  # the paper skips BERT's first 570 tokens, which leaves 768 · 39
+SAFETENSORS, PICKLED = ".safetensors", ".bin"
+MODEL_ENDINGS = (SAFETENSORS, PICKLED, ".json", ".txt", ".model")  # of the files that a model is loaded from
 
 
 def model_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """What an index remembers of a model: its place, vocabulary, tokens to skip, and what tells it from others."""
+    """Return the options that an index keeps: the model's place and revision, vocabulary, skip and fingerprint."""
     if options:
-        raise InputError(f"a model has no setting {', '.join(sorted(options))}; its folder holds them all")
+        raise InputError(f"a model takes no setting {', '.join(sorted(options))}; its folder holds all settings")
     place = _place(name)
     folder = _folder(place, None)
     encoder = _loaded(folder, place)
     facts = {"vocab": encoder.vocab, "skip": tokens_to_skip(encoder.vocab)}
-    revision = None if Path(place).is_absolute() else folder.name  # of a hub id: the name of its snapshot
+    revision = None if Path(place).is_absolute() else folder.name  # a snapshot has the name of its revision
     return {"model": place, "revision": revision, **facts, "fingerprint": fingerprint(folder)}
 
 
 def load_model(options: Mapping[str, Any]) -> TransformerEncoder:
-    """The model an index was made with; InputError if another one has taken its place."""
+    """Return the model of an index; raise InputError if its files have changed."""
     place, revision = str(options["model"]), options.get("revision")
     if not Path(place).is_absolute() and revision is None:
-        raise InputError(f"{place}: this index does not say which revision it was made with; make a new index")
+        raise InputError(f"{place}: this index does not name the model's revision; make a new index")
     folder = _folder(place, revision)
     if options["fingerprint"] != fingerprint(folder):
-        told = f"{place} at revision {revision} in {folder}" if revision else place
-        raise InputError(f"{told}: is not the model this index was made with; put it back or make a new index")
+        found = f"{place} at revision {revision} in {folder}" if revision else place
+        raise InputError(f"{found}: is not the model this index was made with; put it back or make a new index")
     return _loaded(folder, place)
 
 
 def tokens_to_skip(vocab: int) -> int:
-    """How many leading tokens of a vocabulary stand for no word: 570 of BERT's, as in the paper."""
+    """Return how many leading tokens a slicing skips: 570 of BERT's, as in the paper, and 0 of other vocabularies."""
     return BERT_UNUSED if vocab == BERT_VOCABULARY else 0
 
 
 @cache
 def fingerprint(folder: Path) -> str:
-    """A digest of the files that a model in this folder is loaded from."""
+    """Return a digest of the files that the model in this folder is loaded from."""
     digest = hashlib.sha256()
     for path in _contents(folder):
         digest.update(path.relative_to(folder).as_posix().encode())
@@ -65,10 +65,10 @@ def fingerprint(folder: Path) -> str:
 
 
 def _contents(folder: Path) -> list[Path]:
-    """A model's files. What other programs put beside them, as they do in the hub's cache, makes no other model."""
-    found = sorted(file for file in folder.rglob("*") if file.suffix in CONTENTS and file.is_file())
+    """Return a model's files, without those that other programs put beside them, as in the hub's cache."""
+    found = sorted(file for file in folder.rglob("*") if file.suffix in MODEL_ENDINGS and file.is_file())
     found = [file for file in found if not _is_aside(file.relative_to(folder).as_posix())]
-    is_safe = any(file.suffix == WEIGHTS for file in found)
+    is_safe = any(file.suffix == SAFETENSORS for file in found)
     return [file for file in found if not (is_safe and file.suffix == PICKLED)]
 
 
@@ -85,7 +85,7 @@ def _place(name: str) -> str:
 
 
 def _folder(place: str, revision: str | None) -> Path:
-    """Where the model's files are; of a hub id in the revision given, or the newest."""
+    """Return the folder of the model; for a hub id that of this revision, or the newest."""
     return Path(place) if Path(place).is_absolute() else hub_snapshot(place, revision)
 
 

@@ -1,4 +1,4 @@
-"""What a model folder holds: which layout it has, the configuration it implies, and the weights of its heads."""
+"""Model folders: their layout, the configuration that it implies, and the weights of their heads."""
 
 from __future__ import annotations
 
@@ -13,19 +13,31 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor
 
-from denslice.encoders.model_config import CONFIG, HEADED, ModelConfig
+from denslice.encoders.model_config import CONFIG_FILE, TOKEN_HEADS, ModelConfig
 from denslice.errors import InputError
 
-HEADS = "heads.safetensors"
-MODULES = "modules.json"
-WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
-TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
+HEADS_FILE = "heads.safetensors"
+MODULES_FILE = "modules.json"
+WEIGHT_FILES = (
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+)
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "vocab.txt",
+    "vocab.json",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+    "tokenizer.model",
+)
 TOKEN_HEAD = {"tok_proj.weight": "token_head.weight", "tok_proj.bias": "token_head.bias"}
 
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """A model on disk. `config` is None for a plain Hugging Face model, which does not say what its heads are."""
+    """A model on disk. `config` is None for a plain Hugging Face model, which does not name its heads."""
 
     body: Path  # the folder of the backbone and the tokenizer
     config: ModelConfig | None = None
@@ -33,33 +45,33 @@ class ModelFolder:
 
 
 def read_own(folder: Path) -> ModelFolder:
-    """A folder that denslice wrote."""
-    config = ModelConfig.from_json(read_json(folder / CONFIG))
-    has_heads = config.lexical in HEADED or config.dimensions is not None
-    return ModelFolder(folder, config, load_weights(folder / HEADS) if has_heads else {})
+    """Read a folder that denslice wrote."""
+    config = ModelConfig.from_json(read_json(folder / CONFIG_FILE))
+    has_heads = config.lexical in TOKEN_HEADS or config.dimensions is not None
+    return ModelFolder(folder, config, load_weights(folder / HEADS_FILE) if has_heads else {})
 
 
 def read_plain(folder: Path) -> ModelFolder:
-    """A Hugging Face folder: a published uniCOIL, told by its `tok_proj`, or a plain backbone."""
+    """Read a Hugging Face folder: a published uniCOIL, which has weights `tok_proj`, or a plain backbone."""
     heads = _token_projection(folder)
     published = ModelConfig(lexical="unicoil", max_length=512, query_length=128)
     return ModelFolder(folder, published if heads else None, heads)
 
 
 def check_files(body: Path) -> None:
-    """An InputError that names what is missing of a backbone and its tokenizer."""
+    """Raise InputError, which names the file, if a backbone or its tokenizer is incomplete."""
     _check_one_of(body, ("config.json",), "the model's configuration")
-    _check_one_of(body, WEIGHTS, "the model's weights")
+    _check_one_of(body, WEIGHT_FILES, "the model's weights")
     check_tokenizer_files(body)
 
 
 def check_tokenizer_files(body: Path) -> None:
-    """An InputError where the folder has no tokenizer."""
-    _check_one_of(body, TOKENIZERS, "the tokenizer")
+    """Raise InputError if the folder has no tokenizer."""
+    _check_one_of(body, TOKENIZER_FILES, "the tokenizer")
 
 
 def read_json(path: Path) -> Any:
-    """The JSON value in a file; a missing or broken one is an InputError that names it."""
+    """Return the JSON value in a file; raise InputError if the file is missing or is not JSON."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -69,7 +81,7 @@ def read_json(path: Path) -> Any:
 
 
 def load_weights(path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors or a PyTorch file, never unpickling anything but tensors."""
+    """Return the tensors of a safetensors or a PyTorch file; nothing but tensors is unpickled."""
     if not path.is_file():
         raise InputError(f"the model folder {path.parent} has no {path.name}")
     try:
@@ -88,7 +100,7 @@ def _check_one_of(folder: Path, names: tuple[str, ...], what: str) -> None:
 
 
 def _token_projection(folder: Path) -> dict[str, Tensor]:
-    """The weights called `tok_proj` among the backbone's, by our names."""
+    """Return the weights called `tok_proj` among those of the backbone, by the names that BiEncoder uses."""
     safe, pickled = folder / "model.safetensors", folder / "pytorch_model.bin"
     if safe.is_file():
         return _some_safe(safe)

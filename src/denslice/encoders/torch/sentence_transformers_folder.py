@@ -1,7 +1,7 @@
-"""sentence-transformers' folder layout, read and written without that package.
+"""The folder layout of sentence-transformers, which is read and written here without that package.
 
-`modules.json` lists the steps from text to vector. Two spellings of their names are about: those up to 5.3 ("old") and
-those since ("new"). Only the last part of a name differs in meaning, so both are read alike.
+`modules.json` lists the steps from text to vector. Their names have two spellings: "old" up to version 5.3 and "new"
+since. Only the last part of a name matters, so both are read alike.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from denslice.encoders.model_config import ModelConfig
-from denslice.encoders.torch.model_folder import MODULES, ModelFolder, load_weights, read_json
+from denslice.encoders.torch.model_folder import MODULES_FILE, ModelFolder, load_weights, read_json
 from denslice.errors import InputError
 
-NAMES = ("new", "old")
-SPELLED = {  # module: its old name, its new name
+SPELLINGS = ("new", "old")
+MODULE_NAMES = {  # module: its old name, its new name
     "Transformer": ("models.Transformer", "base.modules.transformer.Transformer"),
     "MLMTransformer": ("sparse_encoder.models.MLMTransformer", "base.modules.transformer.Transformer"),
     "SpladePooling": ("sparse_encoder.models.SpladePooling", "sparse_encoder.modules.splade_pooling.SpladePooling"),
@@ -27,8 +27,8 @@ SPELLED = {  # module: its old name, its new name
     "Dense": ("models.Dense", "base.modules.dense.Dense"),
     "Normalize": ("models.Normalize", "base.modules.normalize.Normalize"),
 }
-SETTINGS = "config_sentence_transformers.json"
-TRANSFORMER = "sentence_bert_config.json"
+SETTINGS_FILE = "config_sentence_transformers.json"
+TRANSFORMER_FILE = "sentence_bert_config.json"
 OLD_POOLINGS = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean"}
 DOC_PROMPTS = ("document", "passage", "corpus")
 CHAINS = (
@@ -39,11 +39,11 @@ CHAINS = (
     ["Transformer", "Pooling", "Dense", "Normalize"],
 )
 READABLE = "Transformer and SpladePooling, or Transformer and Pooling with Dense and Normalize after it if need be"
-LONGEST = 1 << 20  # tokens; stands for "as long as the backbone allows"
+NO_LIMIT = 1 << 20  # tokens: as many as the backbone takes
 
 
 def read_sentence_transformers(folder: Path) -> ModelFolder:
-    """A SparseEncoder (SPLADE) or a dense SentenceTransformer."""
+    """Read the folder of a SparseEncoder (SPLADE) or of a dense SentenceTransformer."""
     modules = _modules(folder)
     body = modules["Transformer"]
     if "SpladePooling" in modules:
@@ -60,21 +60,21 @@ def read_sentence_transformers(folder: Path) -> ModelFolder:
 
 
 def body_folder(folder: Path) -> Path:
-    """Where the backbone and its tokenizer lie: the folder itself, or the one its modules.json names."""
-    return _modules(folder)["Transformer"] if (folder / MODULES).is_file() else folder
+    """Return the folder of the backbone and tokenizer: the folder itself, or that in its modules.json."""
+    return _modules(folder)["Transformer"] if (folder / MODULES_FILE).is_file() else folder
 
 
 def lowers_case(body: Path) -> bool:
-    """Whether texts are put in lower case before the tokenizer sees them."""
+    """Return whether the case of texts is lowered before the tokenizer reads them."""
     return bool(_transformer_settings(body).get("do_lower_case", False))
 
 
 def write_sentence_transformers(
     folder: Path, config: ModelConfig, width: int, heads: Mapping[str, Tensor], has_pooler: bool, names: str
 ) -> None:
-    """Adds what `SparseEncoder(folder)` or `SentenceTransformer(folder)` needs; joint models and uniCOIL have no place.
+    """Write the files that `SparseEncoder(folder)` or `SentenceTransformer(folder)` needs; none for other models.
 
-    `has_pooler`: the backbone's class has a pooling layer, which the saved weights are without.
+    `has_pooler` is true if the backbone's class has a pooling layer, which the saved weights lack.
     """
     if config.lexical == "splade" and config.dense == "none":
         modules = {"MLMTransformer": "", "SpladePooling": "1_SpladePooling"}
@@ -85,28 +85,28 @@ def write_sentence_transformers(
     else:
         return
     is_sparse = config.lexical == "splade"
-    _write_json(folder / MODULES, [_entry(*module, names) for module in enumerate(modules.items())])
-    _write_json(folder / TRANSFORMER, _transformer(config, is_sparse, has_pooler, names))
+    _write_json(folder / MODULES_FILE, [_entry(*module, names) for module in enumerate(modules.items())])
+    _write_json(folder / TRANSFORMER_FILE, _transformer(config, is_sparse, has_pooler, names))
     similarity = "cosine" if config.normalise else "dot"
     kind = "SparseEncoder" if is_sparse else "SentenceTransformer"
     prompts = {"query": config.query_prompt, "document": config.doc_prompt}
-    _write_json(folder / SETTINGS, {"model_type": kind, "prompts": prompts, "similarity_fn_name": similarity})
+    _write_json(folder / SETTINGS_FILE, {"model_type": kind, "prompts": prompts, "similarity_fn_name": similarity})
 
 
 def _modules(folder: Path) -> dict[str, Path]:
-    """The modules by kind, in order, if they are a chain that can be read, and where their files lie."""
-    entries = read_json(folder / MODULES)
+    """Return the folder of each module by its kind, in order; raise InputError if denslice cannot read the chain."""
+    entries = read_json(folder / MODULES_FILE)
     kinds = [_kind(entry, folder) for entry in entries]
     if kinds not in CHAINS:
-        raise InputError(f"{folder / MODULES} lists {', '.join(kinds)}; denslice reads {READABLE}")
+        raise InputError(f"{folder / MODULES_FILE} lists {', '.join(kinds)}; denslice reads {READABLE}")
     return {kind: folder / entry["path"] for kind, entry in zip(kinds, entries, strict=True)}
 
 
 def _kind(entry: Mapping[str, Any], folder: Path) -> str:
-    """A module's name without the path of its class; the two classes of transformers are one to us."""
+    """Return the class name of a module, without its package; both classes of transformers are `Transformer`."""
     package, _, name = str(entry.get("type")).rpartition(".")
-    if package.partition(".")[0] != "sentence_transformers" or name not in SPELLED or "path" not in entry:
-        raise InputError(f"{folder / MODULES}: cannot read a module of type {entry.get('type')}")
+    if package.partition(".")[0] != "sentence_transformers" or name not in MODULE_NAMES or "path" not in entry:
+        raise InputError(f"{folder / MODULES_FILE}: cannot read a module of type {entry.get('type')}")
     return "Transformer" if name == "MLMTransformer" else name
 
 
@@ -142,11 +142,11 @@ def _dense_weights(folder: Path) -> dict[str, Tensor]:
 
 
 def _limits(folder: Path, body: Path) -> dict[str, Any]:
-    """The longest text and the prompts; sentence-transformers cuts queries where it cuts documents."""
-    length = _transformer_settings(body).get("max_seq_length") or LONGEST
-    if length == LONGEST and (body / "tokenizer_config.json").is_file():
-        length = min(int(read_json(body / "tokenizer_config.json").get("model_max_length") or LONGEST), LONGEST)
-    settings = read_json(folder / SETTINGS) if (folder / SETTINGS).is_file() else {}
+    """Return the longest text and the prompts; sentence-transformers has one limit for queries and documents."""
+    length = _transformer_settings(body).get("max_seq_length") or NO_LIMIT
+    if length == NO_LIMIT and (body / "tokenizer_config.json").is_file():
+        length = min(int(read_json(body / "tokenizer_config.json").get("model_max_length") or NO_LIMIT), NO_LIMIT)
+    settings = read_json(folder / SETTINGS_FILE) if (folder / SETTINGS_FILE).is_file() else {}
     prompts = settings.get("prompts") or {}
     doc = next((prompts[name] for name in DOC_PROMPTS if name in prompts), "")
     query = prompts.get("query", "")
@@ -154,13 +154,13 @@ def _limits(folder: Path, body: Path) -> dict[str, Any]:
 
 
 def _transformer_settings(body: Path) -> dict[str, Any]:
-    """The settings of the transformer step, whose file was once named after the kind of model."""
-    files = sorted(body.glob("sentence_*_config.json"), key=lambda path: path.name != TRANSFORMER)
+    """Return the settings of the transformer module; older versions named the file after the kind of model."""
+    files = sorted(body.glob("sentence_*_config.json"), key=lambda path: path.name != TRANSFORMER_FILE)
     return dict(read_json(files[0])) if files else {}
 
 
 def _write_dense(folder: Path, config: ModelConfig, width: int, heads: Mapping[str, Tensor]) -> dict[str, str]:
-    """Writes the modules after the transformer; all modules and where they lie."""
+    """Write the modules behind the transformer, and return the folder of every module."""
     modes = {key: mode == config.dense for key, mode in OLD_POOLINGS.items()}
     _write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": width, **modes})
     modules = {"Transformer": "", "Pooling": "1_Pooling"}
@@ -188,9 +188,9 @@ def _entry(at: int, module: tuple[str, str], names: str) -> dict[str, Any]:
 
 
 def _spelled(kind: str, names: str) -> str:
-    if names not in NAMES:
-        raise InputError(f"names is {names!r}, expected one of {', '.join(NAMES)}")
-    old, new = SPELLED[kind]
+    if names not in SPELLINGS:
+        raise InputError(f"names is {names!r}, expected one of {', '.join(SPELLINGS)}")
+    old, new = MODULE_NAMES[kind]
     return new if names == "new" else old
 
 

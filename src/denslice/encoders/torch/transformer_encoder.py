@@ -1,4 +1,4 @@
-"""TransformerEncoder: texts to vectors by a SPLADE, uniCOIL, dense or joint model, longest texts first."""
+"""TransformerEncoder: it encodes texts with a SPLADE, uniCOIL, dense or joint model, the longest texts first."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from denslice.encoders.analysis import has_words, well_formed
 from denslice.encoders.torch.bi_encoder import BiEncoder
 from denslice.errors import InputError
 from denslice.scalars import whole_number
-from denslice.vectors import Encoded, Floats, Phrases, stacked
+from denslice.vectors import Encoded, Phrases, no_weights
 
-import torch  # isort: skip  # after the model's module, which says how to install it
+import torch  # isort: skip  # after bi_encoder, whose error names the extra to install
 
-BATCH = 64
-CPU_TOKENS = 2_048  # in a batch on the CPU, padding included: beyond it hidden states leave the cache
-CHARACTERS = 10  # a token, at first guess, when a long text is cut before it is split into tokens
-TokenIds = list[int]
+BATCH_TEXTS = 64
+CPU_TOKENS = 2_048  # of a batch on the CPU, padding included; the hidden states of more do not fit the cache
+CHARACTERS_PER_TOKEN = 10  # the first guess when a long text is truncated before it is split into tokens
+TokenSequence = list[int]
 Progress = Callable[[int], None]
 log = logging.getLogger(__name__)
 
 
 class TransformerEncoder:
-    """Encodes with a BiEncoder, which it puts in evaluation mode and on the device: a GPU if there is one.
+    """Encodes with a BiEncoder, which it puts in evaluation mode and on the device, by default a GPU if there is one.
 
-    `progress` is told how many texts each step has encoded.
+    `progress` is called with the number of texts of each batch.
     """
 
     reads = "text"
-    at_once = 1_024
+    batch_docs = 1_024
     uses_idf = False
 
     def __init__(
@@ -44,12 +44,12 @@ class TransformerEncoder:
         model: BiEncoder,
         name: str = "model",
         device: str | None = None,
-        batch: int = BATCH,
+        batch: int = BATCH_TEXTS,
         progress: Progress | None = None,
     ) -> None:
         if model.config.lexical == "words":
             raise InputError(
-                f"{name} weighs words, which torch is not needed for: export it first, then use that folder"
+                f"{name} weighs words, and such a model runs without torch: export it first, then use that folder"
             )
         self.device = _device(device)
         self.model = model.eval().to(self.device)
@@ -64,11 +64,11 @@ class TransformerEncoder:
         cls,
         path_or_hub_id: str | Path,
         device: str | None = None,
-        batch: int = BATCH,
+        batch: int = BATCH_TEXTS,
         progress: Progress | None = None,
         name: str | None = None,
     ) -> TransformerEncoder:
-        """The encoder in a model folder or on the hub, called `name`; its licence is logged when it is first loaded."""
+        """Return the encoder of a model folder or of a model on the hub; its licence is logged once."""
         encoder = cls(BiEncoder.load(path_or_hub_id), name or str(path_or_hub_id), device, batch, progress)
         _log_once(licence_notice(encoder))
         return encoder
@@ -79,37 +79,37 @@ class TransformerEncoder:
         return self.model.vocab
 
     def encode_docs(self, texts: Sequence[str]) -> Encoded:
-        """Lexical weights (n, V) and dense vectors (n, D) of documents, as far as the model has heads for them."""
+        """Return lexical weights (n, V) and dense vectors (n, D) of documents, if the model has heads for them."""
         return self._encode(texts, self.model.config.max_length, self.model.config.doc_prompt)
 
     def encode_queries(self, texts: Sequence[str]) -> Encoded:
-        """The same of queries, which are cut sooner."""
+        """Return lexical weights (n, V) and dense vectors (n, D) of queries, which have a length limit of their own."""
         return self._encode(texts, self.model.config.query_length, self.model.config.query_prompt)
 
     def token(self, id: int) -> str:
-        """The word piece with this id."""
+        """Return the word piece with this id."""
         piece = self.model.tokenizer.convert_ids_to_tokens(id)
         return str(piece) if piece is not None else f"[{id}]"
 
     def phrases(self, text: str) -> Phrases:
-        """None: a token is a word piece."""
+        """Return no phrases: every token is a word piece."""
         return {}
 
     def _encode(self, texts: Sequence[str], limit: int, prompt: str) -> Encoded:
-        """The texts' vectors, the longest texts first. A text without a token is all zeros."""
+        """Return the vectors of the texts, encoding the longest first. The vectors of a text without a token are 0."""
         clipped = [self._clipped(well_formed(text), limit) for text in texts]
         bare, *ids = self._token_ids([prompt, *(prompt + text for text in clipped)], limit)
         lengths = np.array([len(sequence) for sequence in ids], dtype=np.int64)
-        told = [self._has_token(text, sequence, bare) for text, sequence in zip(clipped, ids, strict=True)]
+        has_token = [self._has_token(text, sequence, bare) for text, sequence in zip(clipped, ids, strict=True)]
         order = np.argsort(-lengths, kind="stable")
-        order = order[np.array(told, dtype=np.bool_)[order]]
+        order = order[np.array(has_token, dtype=np.bool_)[order]]
         if self.progress and len(order) < len(texts):
             self.progress(len(texts) - len(order))
         parts = list(self._parts([ids[row] for row in order]))
         return self._restored(parts, order, len(texts))
 
-    def _has_token(self, text: str, ids: TokenIds, bare: TokenIds) -> bool:
-        """Whether the model knows a piece of the text that is more than punctuation. `bare` is the prompt's ids."""
+    def _has_token(self, text: str, ids: TokenSequence, bare: TokenSequence) -> bool:
+        """Return whether the model knows a piece that is not punctuation. `bare` are the token ids of the prompt."""
         unknown = self.model.tokenizer.unk_token_id
         if len(ids) <= len(bare) or not has_words(text):
             return False
@@ -118,32 +118,32 @@ class TransformerEncoder:
         pieces = self.model.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
         return any(id != unknown and has_words(self.model.tokenizer.decode([id])) for id in pieces)
 
-    def _token_ids(self, texts: list[str], limit: int) -> list[TokenIds]:
+    def _token_ids(self, texts: list[str], limit: int) -> list[TokenSequence]:
         split = self.model.tokenizer(
             texts, truncation=True, max_length=limit, return_attention_mask=False, return_token_type_ids=False
         )
-        found: list[TokenIds] = split["input_ids"]
+        found: list[TokenSequence] = split["input_ids"]
         return found
 
     def _clipped(self, text: str, limit: int) -> str:
-        """A beginning of a long text whose first `limit` tokens are surely the whole text's."""
-        size = limit * CHARACTERS
+        """Return a beginning of a long text that has the same first `limit` tokens as the whole text."""
+        size = limit * CHARACTERS_PER_TOKEN
         while size < len(text) and self.model.tokenizer.is_fast:
             words = self.model.tokenizer(text[:size], add_special_tokens=False, verbose=False).word_ids()
-            if len(words) > limit and words[limit] != words[-1]:  # the cut can have changed the last word only
+            if len(words) > limit and words[limit] != words[-1]:  # the cut can change only the last word
                 return text[:size]
             size *= 2
         return text
 
-    def _parts(self, ids: list[TokenIds]) -> Iterator[Encoded]:
-        """Encodes batch by batch; where memory runs out, by half the batch from there on."""
+    def _parts(self, ids: list[TokenSequence]) -> Iterator[Encoded]:
+        """Yield the vectors of each batch; if memory runs out, batches are half as large from there on."""
         at, batch = 0, self.batch
         while at < len(ids):
             these = ids[at : at + self._fitting(batch, len(ids[at]))]
             part = self._part(these)
             if part is None:
                 batch = _halved(len(these), len(ids[at]))
-                log.info("memory ran out: encoding %d texts at a time", batch)
+                log.info("memory ran out; encoding %d texts at a time", batch)
                 continue
             yield part
             at += len(these)
@@ -153,8 +153,8 @@ class TransformerEncoder:
     def _fitting(self, batch: int, longest: int) -> int:
         return batch if self.device.type != "cpu" else max(1, min(batch, CPU_TOKENS // longest))
 
-    def _part(self, ids: list[TokenIds]) -> Encoded | None:
-        """One batch; None where memory runs out, so that nothing of the attempt is still held by its traceback."""
+    def _part(self, ids: list[TokenSequence]) -> Encoded | None:
+        """Return the vectors of a batch, or None if memory runs out: a traceback would keep the tensors in memory."""
         try:
             return self._forward(ids)
         except RuntimeError as error:
@@ -164,30 +164,27 @@ class TransformerEncoder:
             torch.cuda.empty_cache()
         return None
 
-    def _forward(self, ids: list[TokenIds]) -> Encoded:
+    def _forward(self, ids: list[TokenSequence]) -> Encoded:
         padded, mask = _padded(ids, self.model.tokenizer.pad_token_id or 0)  # (B, L) each
         with torch.inference_mode(), _precision(self.device):
             lexical, dense = self.model(padded.to(self.device), mask.to(self.device))
-            rows = _empty(len(ids), self.vocab) if lexical is None else _csr(lexical)
+            rows = no_weights(len(ids), self.vocab) if lexical is None else _csr(lexical)
         return Encoded(rows, None if dense is None else dense.cpu().numpy())
 
     def _restored(self, parts: list[Encoded], order: npt.NDArray[np.int64], texts: int) -> Encoded:
-        """The rows of all parts in the order of the texts; texts that were not encoded get the row of zeros."""
+        """Return the rows of all parts in the order of the texts; texts that were not encoded have rows of zeros."""
         place = np.full(texts, len(order))
         place[order] = np.arange(len(order))
-        lexical = stacked([*(part.lexical for part in parts), _empty(1, self.vocab)])[place]
-        if not self.model.dimensions:
-            return Encoded(lexical)
-        zero = np.zeros((1, self.model.dimensions), dtype=np.float32)
-        dense: list[Floats] = [part.dense for part in parts if part.dense is not None]
-        return Encoded(lexical, np.concatenate([*dense, zero])[place])
+        dimensions = self.model.dimensions
+        zeros = Encoded(no_weights(1, self.vocab), np.zeros((1, dimensions), np.float32) if dimensions else None)
+        return Encoded.joined([*parts, zeros]).rows(place)
 
 
 def licence_notice(encoder: TransformerEncoder) -> str:
-    """One line on the licence that the model's card states."""
+    """Return one line on the licence in the model card."""
     if encoder.licence is None:
-        return f"{encoder.name}: the model's card states no licence"
-    return f"{encoder.name}: licence {encoder.licence}, says the model's card"
+        return f"{encoder.name}: the model card states no licence"
+    return f"{encoder.name}: the model card states the licence {encoder.licence}"
 
 
 @cache
@@ -206,8 +203,8 @@ def _precision(device: torch.device) -> AbstractContextManager[Any]:
     return torch.autocast("cuda", dtype=torch.bfloat16) if device.type == "cuda" else nullcontext()
 
 
-def _padded(ids: list[TokenIds], pad: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Token ids and the mask of real ones, both (B, L) int64."""
+def _padded(ids: list[TokenSequence], pad: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the padded token ids and the mask of real ones, both (B, L) int64."""
     lengths = np.array([len(sequence) for sequence in ids])
     real = np.arange(lengths.max()) < lengths[:, None]  # (B, L)
     padded = np.full(real.shape, pad, dtype=np.int64)
@@ -216,17 +213,13 @@ def _padded(ids: list[TokenIds], pad: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _csr(lexical: torch.Tensor) -> sp.csr_array:
-    """The weights (B, V) as CSR; only what is not zero leaves the device."""
+    """Return the weights (B, V) as CSR; only those above 0 are copied from the device."""
     rows, columns = lexical.nonzero(as_tuple=True)  # (nnz,) each
     weights = lexical[rows, columns].cpu().numpy()
     if not np.isfinite(weights).all():
         raise InputError("the model gives NaN or infinite weights")
     starts = np.concatenate([[0], torch.bincount(rows, minlength=len(lexical)).cumsum(0).cpu().numpy()])
     return sp.csr_array((weights, columns.to(torch.int32).cpu().numpy(), starts), tuple(lexical.shape))
-
-
-def _empty(rows: int, vocab: int) -> sp.csr_array:
-    return sp.csr_array((rows, vocab), dtype=np.float32)
 
 
 def _halved(batch: int, tokens: int) -> int:

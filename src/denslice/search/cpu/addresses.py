@@ -87,7 +87,7 @@ class Parts(tuple[Segment, ...]):
 
 def _filled(segment: Segment) -> tuple[Table, Arrays]:
     """A segment's row of the table, which says where its arrays lie, and the arrays."""
-    from denslice.search.cpu.postings import known_keys
+    from denslice.search.cpu.key_bitmaps import known_keys
 
     row = np.zeros(EXTRA + 1, dtype=np.int64)
     p, kept, (id_starts, letters) = segment.postings, segment.kept, segment.id_arrays

@@ -10,14 +10,14 @@ import numpy as np
 from denslice.compiling import compiled, inlined
 from denslice.search.cpu.postings import by_words
 from denslice.search.cpu.rescore import LINE_FEED, exact_scores, falling, in_order
-from denslice.search.two_stage import FEW
+from denslice.search.query import FEW_MORE
 
 
 @compiled
-def best_by_words(parts, starts, keys, weights, wanted, caution, room, sums):
+def best_by_words(parts, starts, keys, weights, wanted, pruning, room, sums):
     """The best documents of each query, one after the other: how many, their parts, rows, scores, and ids.
 
-    A query's keys and weights are those between its start and the next; `wanted` and `caution` are those of
+    A query's keys and weights are those between its start and the next; `wanted` and `pruning` are those of
     `by_words`, `room` is how many candidates are held to begin with. Ids are letters with line feeds between them;
     the last is whether all could be read.
     """
@@ -28,8 +28,8 @@ def best_by_words(parts, starts, keys, weights, wanted, caution, room, sums):
     total, is_whole = 0, True
     for q in range(queries):
         q_keys, q_weights = keys[starts[q] : starts[q + 1]], weights[starts[q] : starts[q + 1]]
-        positions, bounds = by_words(parts, q_keys, q_weights, wanted, caution, np.empty(room, np.int64), sums)
-        all_at_once = wanted[1] > 0 or len(positions) <= k + FEW  # with caution the bounds mean little
+        positions, bounds = by_words(parts, q_keys, q_weights, wanted, pruning, np.empty(room, np.int64), sums)
+        all_at_once = wanted[1] > 0 or len(positions) <= k + FEW_MORE  # with pruning the bounds mean little
         positions, exact = _within_reach(parts, positions, bounds, q_keys, q_weights, k, all_at_once)
         best, parts_of_best, rows_of_best, ids, could_be_read = in_order(parts, positions, exact, k)
         is_whole &= could_be_read

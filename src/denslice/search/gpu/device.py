@@ -13,7 +13,7 @@ import numpy as np
 
 from denslice.errors import GpuMemoryError, InputError, MissingExtraError
 from denslice.search.gpu import layout
-from denslice.store.files import Array
+from denslice.vectors import Array
 
 PIECE = 1 << 26  # bytes copied to the card at a time, through memory of the host that the card can reach
 NUMBERS = ("SECTIONS", "CHUNK", "BINS", "UNITS", "SIEVE", "KEYS_EACH", "AHEAD", "FEW", "NEAR", "RANKED")  # of layout

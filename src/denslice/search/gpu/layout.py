@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from denslice.errors import IndexFormatError
-from denslice.store.files import Array
-from denslice.store.segment import Postings, Rows
+from denslice.store.segment import ForwardIndex, Postings
+from denslice.vectors import Array
 
 SECTIONS = 8  # of a block, at most
 CHUNK = 128  # documents whose largest score is kept: what a warp looks at together
@@ -69,7 +69,7 @@ class GpuPart(Protocol):
         ...
 
     @property
-    def kept(self) -> Rows:
+    def kept(self) -> ForwardIndex:
         """Their weights."""
         ...
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from denslice.options import SearchOptions
 from denslice.search.gpu.layout import (
     BOUNDS,
     DENSE_OF_CANDIDATES,
@@ -18,8 +19,8 @@ from denslice.search.gpu.layout import (
     LARGEST_SCORE,
     QUERY,
 )
-from denslice.search.two_stage import QueryVectors, Settings, are_strong, strong_enough
-from denslice.store.segment_writer import LEVELS
+from denslice.search.query import QueryVectors, are_strong, strong_enough
+from denslice.store.segment_writer import POSTING_STEPS
 from denslice.vectors import Floats
 
 EVERY = np.zeros(0, dtype=np.bool_)
@@ -39,32 +40,30 @@ class QueryPlan:
         return self.record[PLACES[name]]
 
 
-def plan(query: QueryVectors, settings: Settings, maxima: Floats, docs: int) -> QueryPlan | None:
+def plan(query: QueryVectors, options: SearchOptions, maxima: Floats, docs: int) -> QueryPlan | None:
     """How to search for a query; None where nothing can be found. `maxima` has the largest weight of each key."""
     from denslice.search.gpu.query_keys import laid_out
 
-    if not settings.rerank:
-        query = strong_enough(query, settings.theta)
-    paper = (
-        settings.rerank and settings.candidates_from == "lexical" and query.dense is not None and len(query.keys) > 0
-    )
+    if not options.rerank:
+        query = strong_enough(query, options.theta)
+    paper = options.rerank and options.candidates_from == "lexical" and query.dense is not None and len(query.keys) > 0
     everywhere = query.dense is not None and not paper
-    k = min(settings.k, docs)
-    hold = min(max(settings.k, settings.candidates), docs) if paper else k
-    above = EVERY if settings.theta == 0 else are_strong(query, settings.theta)  # no weight is below 0
+    k = min(options.k, docs)
+    hold = min(max(options.k, options.candidates), docs) if paper else k
+    above = EVERY if options.theta == 0 else are_strong(query, options.theta)  # no weight is below 0
     asked = int(np.count_nonzero(above)) if len(above) else len(query.keys)
     keys, weights, strong, reach, unseen = laid_out(query.keys, query.weights, above, maxima)
     if not docs or (reach == 0 and not everywhere):
         return None
-    spare = LEVELS * (asked + 2)
+    spare = POSTING_STEPS * (asked + 2)
     unit = (LARGEST_SCORE - spare) / (reach or 1.0)
-    margin = math.ceil(reach * unit / LEVELS) + spare if settings.rerank else 0
+    margin = math.ceil(reach * unit / POSTING_STEPS) + spare if options.rerank else 0
     most = hold if paper else 0
     if asked < len(query.keys):
         margin = min(LARGEST_SCORE, margin + int(unseen * unit) + 1)
-        most = max(settings.candidates, hold)
+        most = max(options.candidates, hold)
     flags = EXTRA if everywhere else EVERY_CANDIDATE | DENSE_OF_CANDIDATES if paper else 0
-    flags |= 0 if settings.rerank else BOUNDS
+    flags |= 0 if options.rerank else BOUNDS
     record: tuple[Any, ...] = (unit, reach, unseen, 0.0, 0, len(keys), strong, k, most, margin, spare, flags)
     record += (0, 0, 0, 0, HIGHEST, HIGHEST, 0, 0, hold, 0)
     return QueryPlan(record, keys, weights, query.dense)

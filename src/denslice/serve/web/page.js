@@ -1,19 +1,19 @@
-// The page's state and what it asks of the server; results.js draws the answers.
+// The state of the page and its requests to the server; results.js draws the results.
 import { drawHits, element, number } from "./results.js";
 
-const PAGE = 10; // results at first, and with each "show more"
-const PAUSE = 150; // ms a slider must rest before the query is run again
+const PAGE = 10; // results of the first page, and of each "Show more"
+const DEBOUNCE = 150; // ms between the last change of a setting and the next search
 const STAGES = ["queue", "encode", "filter", "search", "documents", "explain"];
 const OPERATORS = { eq: "is", ne: "is not", gte: "≥", lte: "≤", gt: ">", lt: "<" };
 
 const at = (id) => document.getElementById(id);
 const form = at("search"), query = at("query"), lam = at("lam"), theta = at("theta"), results = at("results");
 const modes = [...form.elements.mode];
-let about = null, early = false, k = PAGE, asking = null, timer = 0;
+let info = null, submittedEarly = false, k = PAGE, running = null, timer = 0;
 
-// --- asking
+// --- requests
 
-async function ask(path, options = {}) {
+async function request(path, options = {}) {
   const headers = { "Content-Type": "application/json" };
   const key = sessionStorage.getItem("key");
   if (key) headers.Authorization = `Bearer ${key}`;
@@ -27,32 +27,32 @@ async function ask(path, options = {}) {
 
 async function search() {
   clearTimeout(timer);
-  asking?.abort();
+  running?.abort();
   const text = query.value.trim();
   if (!text) return clear();
-  const mine = (asking = new AbortController());
+  const mine = (running = new AbortController());
   results.classList.add("busy");
   try {
-    const answer = await ask("search", { method: "POST", body: JSON.stringify(asked(text)), signal: mine.signal });
+    const answer = await request("search", { method: "POST", body: JSON.stringify(searchBody(text)), signal: mine.signal });
     show(answer);
   } catch (error) {
-    if (error.name !== "AbortError") complain(error.message);
+    if (error.name !== "AbortError") showOnlyError(error.message);
   } finally {
-    if (asking === mine) results.classList.remove("busy");
+    if (running === mine) results.classList.remove("busy");
   }
 }
 
-// The whole text of a document; null where it could not be had, which the page then says.
-async function textOf(id) {
+// Fetches the whole text of a document. If that fails, shows the error and returns null.
+async function fetchText(id) {
   try {
-    return (await ask(`documents/${encodeURIComponent(id)}`)).text;
+    return (await request(`documents/${encodeURIComponent(id)}`)).text;
   } catch (error) {
-    tell(error.message);
+    showError(error.message);
     return null;
   }
 }
 
-function asked(text) {
+function searchBody(text) {
   const mode = chosenMode();
   const body = { query: text, k, mode, theta: Number(theta.value), explain: true };
   if (mode !== "lexical") body.lam = Number(lam.value);
@@ -65,44 +65,44 @@ function chosenMode() {
   return modes.find((one) => one.checked).value;
 }
 
-// --- showing
+// --- results and errors
 
 function show(answer) {
   const { hits, missing } = answer.results[0];
-  at("trouble").hidden = at("welcome").hidden = true;
+  at("error").hidden = at("welcome").hidden = true;
   at("summary").hidden = false;
   const found = hits.length === 0 ? "No document matches" : hits.length === 1 ? "1 result" : `${hits.length} results`;
-  const away = missing.length ? `; no answer from ${missing.join(", ")}` : "";
-  at("count").textContent = `${found} in ${number(answer.took_ms.total)} ms${away}`;
+  const incomplete = missing.length ? `; no answer from ${missing.join(", ")}` : "";
+  at("count").textContent = `${found} in ${number(answer.took_ms.total)} ms${incomplete}`;
   const stages = STAGES.filter((name) => name in answer.took_ms && !(name === "filter" && !filters()));
   at("stages").replaceChildren(...stages.map((name) =>
     element("div", {}, element("dt", {}, name), element("dd", {}, number(answer.took_ms[name])))));
-  at("hits").replaceChildren(...drawHits(hits, addFilter, textOf));
-  at("more").hidden = hits.length < k || k + PAGE > Math.min(about.limits.max_k, about.limits.max_explained);
-  suggest(hits);
-  remember();
+  at("hits").replaceChildren(...drawHits(hits, addFilter, fetchText));
+  at("more").hidden = hits.length < k || k + PAGE > Math.min(info.limits.max_k, info.limits.max_explained);
+  suggestFields(hits);
+  saveToAddress();
 }
 
-function tell(message) {
-  at("trouble").textContent = message;
-  at("trouble").hidden = false;
+function showError(message) {
+  at("error").textContent = message;
+  at("error").hidden = false;
 }
 
-function complain(message) {
-  tell(message);
+function showOnlyError(message) {
+  showError(message);
   at("hits").replaceChildren();
   at("summary").hidden = at("more").hidden = at("welcome").hidden = true;
 }
 
 function clear() {
   at("hits").replaceChildren();
-  at("summary").hidden = at("more").hidden = at("trouble").hidden = true;
+  at("summary").hidden = at("more").hidden = at("error").hidden = true;
   at("welcome").hidden = false;
   results.classList.remove("busy");
-  remember();
+  saveToAddress();
 }
 
-function labels() {
+function updateSliders() {
   const mode = chosenMode();
   at("lam-value").textContent = number(Number(lam.value));
   at("theta-value").textContent = Number(theta.value) === 0 ? "0 (exact)" : number(Number(theta.value));
@@ -124,14 +124,14 @@ function addFilter(field = "", value = "", operator = "eq") {
     element("button", { type: "button", class: "plain", "aria-label": "Remove this filter" }, "✕"),
   ];
   parts[1].value = operator;
-  parts[3].addEventListener("click", () => { row.remove(); again(); at("add-filter").focus(); });
-  for (const part of parts.slice(0, 3)) part.addEventListener("change", again);
+  parts[3].addEventListener("click", () => { row.remove(); searchSoon(); at("add-filter").focus(); });
+  for (const part of parts.slice(0, 3)) part.addEventListener("change", searchSoon);
   row.append(...parts);
   at("filters").append(row);
-  if (field) again(); else parts[0].focus();
+  if (field) searchSoon(); else parts[0].focus();
 }
 
-// What the filter rows say, as the server takes it; a number is meant whether it was stored as one or as text.
+// Returns the filter of all rows. A number matches metadata that holds it as a number or as text.
 function filters() {
   const rows = [...at("filters").children].map((row) => [...row.children].map((part) => part.value.trim()));
   const all = rows.filter(([field, , value]) => field && value).map(([field, operator, value]) => {
@@ -145,19 +145,19 @@ function filters() {
   return all.length ? { and: all } : null;
 }
 
-function suggest(hits) {
-  const names = new Set([...about.filterable, ...hits.flatMap((hit) => Object.keys(hit.meta))]);
+function suggestFields(hits) {
+  const names = new Set([...info.filterable, ...hits.flatMap((hit) => Object.keys(hit.meta))]);
   at("fields").replaceChildren(...[...names].map((name) => element("option", { value: name })));
 }
 
-// --- the address, so that a search can be kept and sent to others
+// --- the address of the page holds the search, so that it can be bookmarked and shared
 
-function remember() {
+function saveToAddress() {
   const state = new URLSearchParams();
   const text = query.value.trim();
   if (text) state.set("q", text);
   if (text && chosenMode() !== startMode()) state.set("mode", chosenMode());
-  if (text && Number(lam.value) !== about.lam) state.set("lam", lam.value);
+  if (text && Number(lam.value) !== info.lam) state.set("lam", lam.value);
   if (text && Number(theta.value) !== 0) state.set("theta", theta.value);
   for (const row of at("filters").children) {
     const [field, operator, value] = [...row.children].map((part) => part.value.trim());
@@ -171,46 +171,46 @@ function remember() {
   document.title = text ? `${text} – denslice` : "denslice";
 }
 
-// What is typed while the page still starts is kept.
-function recall(typed = "") {
+// `typed` is what the user typed before the page was ready.
+function loadFromAddress(typed = "") {
   const state = new URLSearchParams(location.search);
   query.value = state.get("q") ?? typed;
   const mode = modes.find((one) => one.value === state.get("mode") && !one.disabled);
   (mode ?? modes.find((one) => one.value === startMode())).checked = true;
-  lam.value = state.get("lam") ?? about.lam;
+  lam.value = state.get("lam") ?? info.lam;
   theta.value = state.get("theta") ?? 0;
   at("filters").replaceChildren();
   k = PAGE;
-  labels();
+  updateSliders();
   for (const filter of state.getAll("filter")) {
     try {
       const [field, operator, value] = JSON.parse(filter);
       if (field && operator in OPERATORS) addFilter(String(field), String(value), operator);
-    } catch { /* an address somebody typed */ }
+    } catch { /* the address was edited by hand */ }
   }
-  if (state.has("q") || early) search(); else clear();
-  early = false;
+  if (state.has("q") || submittedEarly) search(); else clear();
+  submittedEarly = false;
 }
 
 function startMode() {
-  return about.dimensions ? "hybrid" : "lexical";
+  return info.dimensions ? "hybrid" : "lexical";
 }
 
-// --- listening
+// --- events
 
-function again() {
-  if (!about) return;
-  labels();
+function searchSoon() {
+  if (!info) return;
+  updateSliders();
   clearTimeout(timer);
-  timer = setTimeout(search, PAUSE);
+  timer = setTimeout(search, DEBOUNCE);
 }
 
 form.addEventListener("submit", (event) => {
   event.preventDefault();
   k = PAGE;
-  if (about) search(); else early = true;
+  if (info) search(); else submittedEarly = true;
 });
-for (const one of [...modes, lam, theta]) one.addEventListener("input", again);
+for (const one of [...modes, lam, theta]) one.addEventListener("input", searchSoon);
 at("add-filter").addEventListener("click", () => addFilter());
 at("more").addEventListener("click", () => { k += PAGE; search(); });
 at("key-form").addEventListener("submit", (event) => {
@@ -218,7 +218,7 @@ at("key-form").addEventListener("submit", (event) => {
   sessionStorage.setItem("key", at("key").value);
   start();
 });
-addEventListener("popstate", () => recall());
+addEventListener("popstate", () => loadFromAddress());
 addEventListener("keydown", (event) => {
   const typing = event.target.closest("input:not([type=range], [type=radio]), select");
   if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey) {
@@ -246,21 +246,21 @@ at("theme").addEventListener("click", () => {
 });
 theme(localStorage.getItem("theme"));
 
-// --- the start
+// --- start
 
 async function start() {
   try {
-    about = await ask("index");
+    info = await request("index");
   } catch (error) {
-    return complain(error.message);
+    return showOnlyError(error.message);
   }
-  at("about").textContent = `${about.documents.toLocaleString("en")} documents · ${about.encoder} · ${about.slices} slices`;
-  for (const one of modes) one.disabled = one.value !== "lexical" && !about.dimensions;
-  lam.max = number(Math.max(2 * about.lam, 2));
-  lam.step = about.lam >= 10 ? 0.5 : 0.05;
+  at("about").textContent = `${info.documents.toLocaleString("en")} documents · ${info.encoder} · ${info.slices} slices`;
+  for (const one of modes) one.disabled = one.value !== "lexical" && !info.dimensions;
+  lam.max = number(Math.max(2 * info.lam, 2));
+  lam.step = info.lam >= 10 ? 0.5 : 0.05;
   if (matchMedia("(max-width: 40rem)").matches) at("settings").open = false;
-  suggest([]);
-  recall(query.value);
+  suggestFields([]);
+  loadFromAddress(query.value);
 }
 
 start();

@@ -1,10 +1,10 @@
-// Results as elements: the score as a bar of its parts, the text with its matches marked, and the parts one by one.
-// Texts go in as text nodes, never as markup.
+// Draws results: the score as a bar of its parts, the text with its matches marked, and a table of the parts.
+// Texts are inserted as text nodes, never as markup.
 
-const WORDS = 8; // colours there are
-const EXCERPT = 340; // characters shown of a text
-const LEAD = 60; // of these before the first match
-const MEANING = "meaning";
+const COLOURS = 8; // for words
+const EXCERPT = 340; // characters of a text that are shown
+const LEAD = 60; // characters before the first match
+const DENSE = "dense";
 
 export function element(tag, attributes, ...children) {
   const made = document.createElement(tag);
@@ -17,23 +17,23 @@ export function number(value) {
   return value.toFixed(Math.abs(value) < 100 ? 2 : 1);
 }
 
-// `addFilter` takes a field and a value; `textOf` fetches the whole text of the document with an id.
-export function drawHits(hits, addFilter, textOf) {
+// `addFilter` takes a field and a value; `fetchText` fetches the whole text of the document with an id.
+export function drawHits(hits, addFilter, fetchText) {
   const colours = coloursOf(hits);
   const best = Math.max(...hits.map((hit) => parts(hit).reduce((sum, part) => sum + Math.max(0, part.share), 0)), 1e-9);
-  return hits.map((hit, rank) => drawHit(hit, rank, colours, best, addFilter, textOf));
+  return hits.map((hit, rank) => drawHit(hit, rank, colours, best, addFilter, fetchText));
 }
 
-// A colour for each word, the heaviest word of the query first, the same in every result.
+// Returns a colour for each word, the word with the largest query weight first; results share the colours.
 function coloursOf(hits) {
   const weights = new Map();
   for (const hit of hits)
     for (const term of [...hit.explanation.terms, ...hit.explanation.lost]) weights.set(term.token, term.query_weight);
   const words = [...weights].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1)).map(([word]) => word);
-  return new Map([[MEANING, "var(--meaning)"], ...words.map((word, at) => [`word ${word}`, `var(--word-${at % WORDS})`])]);
+  return new Map([[DENSE, "var(--dense)"], ...words.map((word, at) => [`word ${word}`, `var(--word-${at % COLOURS})`])]);
 }
 
-// The parts of a score, in the order they are drawn: meaning, then words by what they gave.
+// Returns the parts of a score in drawing order: the dense score, then words by their contribution.
 function parts(hit) {
   const why = hit.explanation;
   const named = new Map();
@@ -41,17 +41,17 @@ function parts(hit) {
     if (!named.has(match.token)) named.set(match.token, [...hit[match.field]].slice(match.start, match.end).join(""));
   const words = why.terms.map((term) => ({ colour: `word ${term.token}`, name: label(term, named),
     share: term.contribution, product: `${number(term.query_weight)} × ${number(term.doc_weight)}`, stem: term.token }));
-  const meaning = why.dense === 0 ? [] : [{ colour: MEANING, name: MEANING, share: why.dense, product: "" }];
-  return [...meaning, ...words];
+  const dense = why.dense === 0 ? [] : [{ colour: DENSE, name: DENSE, share: why.dense, product: "" }];
+  return [...dense, ...words];
 }
 
-// A term's name as the text has it. A phrase that only shares its token with the query's says so.
+// Returns the name of a term as the text spells it, with a note if another phrase has the same hash.
 function label(term, named = new Map()) {
   const word = named.get(term.token);
   return (word ? word.toLowerCase() : term.token) + (term.collision ? " (hash collision)" : "");
 }
 
-function drawHit(hit, rank, colours, best, addFilter, textOf) {
+function drawHit(hit, rank, colours, best, addFilter, fetchText) {
   const all = parts(hit);
   const item = element("li", { class: "hit", "data-id": hit.id, "data-score": hit.score });
   const title = element("h2", { id: `hit-${rank}` });
@@ -64,7 +64,7 @@ function drawHit(hit, rank, colours, best, addFilter, textOf) {
   const why = drawWhy(hit, all, colours, rank);
   const foot = element("div", { class: "foot" }, element("span", { class: "id" }, hit.title ? hit.id : ""), ...chips(hit, addFilter));
   const actions = element("span", { class: "actions" });
-  if (start || end) actions.append(wholeText(hit, text, colours, textOf));
+  if (start || end) actions.append(wholeText(hit, text, colours, fetchText));
   actions.append(toggle("Why", why, { "aria-controls": why.id, "aria-describedby": title.id }));
   foot.append(actions);
   item.append(
@@ -76,8 +76,8 @@ function drawHit(hit, rank, colours, best, addFilter, textOf) {
 // --- the score
 
 function drawWhole(hit, all, colours, best) {
-  const told = all.map((part) => `${part.name} ${number(part.share)}`).join(", ");
-  const bar = element("div", { class: "whole", role: "img", "aria-label": `score ${number(hit.score)}: ${told}` });
+  const shares = all.map((part) => `${part.name} ${number(part.share)}`).join(", ");
+  const bar = element("div", { class: "whole", role: "img", "aria-label": `score ${number(hit.score)}: ${shares}` });
   for (const part of all.filter((one) => one.share > 0)) {
     const piece = element("i", { title: `${part.name} ${number(part.share)}` });
     piece.style.width = `${(100 * part.share) / best}%`;
@@ -106,7 +106,7 @@ function drawWhy(hit, all, colours, rank) {
   const total = element("tr", {}, element("th", { scope: "row" }, "score"), element("td", { "aria-hidden": "true" }),
     element("td", { class: "product" }), element("td", { class: "share" }, number(why.score)));
   const table = element("table", { class: "why", id: `why-${rank}` },
-    element("caption", {}, "What each part added: query weight × document weight"),
+    element("caption", {}, "Contribution of each part: query weight × document weight"),
     element("tbody", {}, ...rows, ...lost), element("tfoot", {}, total));
   table.hidden = true;
   return table;
@@ -118,7 +118,7 @@ function spans(hit, field) {
   return hit.explanation.matches.filter((match) => match.field === field);
 }
 
-// Pieces of a text, matches marked. Places are counted in code points, of which JavaScript's strings may hold two units.
+// Returns pieces of a text with its matches marked. Positions are in code points, not in JavaScript's UTF-16 units.
 function marked(text, matches, colours, part = { start: 0, end: Infinity }) {
   const letters = [...text], pieces = [];
   let at = part.start;
@@ -134,7 +134,7 @@ function marked(text, matches, colours, part = { start: 0, end: Infinity }) {
   return pieces;
 }
 
-// Where the text holds the most different words within the length of an excerpt.
+// Returns the excerpt that holds the most different words of the query.
 function excerptOf(hit) {
   const letters = [...hit.text], best = bestStart(spans(hit, "text"));
   const length = letters.length;
@@ -146,7 +146,7 @@ function excerptOf(hit) {
   return { start, end, length };
 }
 
-// The matches from each one on that lie near are counted as a window moves over them: once for all of them.
+// Returns the start of the window with the most different words; the window slides over the matches once.
 function bestStart(matches) {
   const near = new Map();
   let best = 0, most = 0, last = 0;
@@ -160,12 +160,12 @@ function bestStart(matches) {
   return best;
 }
 
-function wholeText(hit, text, colours, textOf) {
+function wholeText(hit, text, colours, fetchText) {
   const short = [...text.childNodes];
   const button = element("button", { type: "button", class: "plain", "aria-expanded": "false" }, "Whole text");
   button.addEventListener("click", async () => {
     const whole = button.getAttribute("aria-expanded") === "false";
-    const pieces = whole ? await wholePieces(hit, colours, textOf) : short;
+    const pieces = whole ? await wholePieces(hit, colours, fetchText) : short;
     if (!pieces) return;
     button.setAttribute("aria-expanded", String(whole));
     button.textContent = whole ? "Excerpt" : "Whole text";
@@ -175,17 +175,17 @@ function wholeText(hit, text, colours, textOf) {
   return button;
 }
 
-// The whole text, fetched where only a part of it came; in that part the matches are marked.
-async function wholePieces(hit, colours, textOf) {
+// Returns the whole text, which is fetched if the hit holds only an excerpt; matches are marked in the excerpt.
+async function wholePieces(hit, colours, fetchText) {
   const known = marked(hit.text, spans(hit, "text"), colours);
   if (!hit.cut?.text) return known;
-  const text = await textOf(hit.id);
+  const text = await fetchText(hit.id);
   if (text === null) return null;
   const start = unitsBefore(text, hit.cut.text.start);
   return [text.slice(0, start), ...known, text.slice(start + hit.text.length)];
 }
 
-// How many units of a JavaScript string so many code points take.
+// Returns how many UTF-16 units the first code points of a text take.
 function unitsBefore(text, points) {
   let units = 0;
   for (let point = 0; point < points && units < text.length; point += 1)
@@ -198,7 +198,7 @@ function unitsBefore(text, points) {
 function chips(hit, addFilter) {
   const plain = Object.entries(hit.meta).filter(([, value]) => ["string", "number", "boolean"].includes(typeof value));
   return plain.slice(0, 6).map(([field, value]) => {
-    const chip = element("button", { type: "button", class: "chip", title: "Only such documents" }, `${field}: ${value}`);
+    const chip = element("button", { type: "button", class: "chip", title: "Show only documents with this value" }, `${field}: ${value}`);
     chip.addEventListener("click", () => addFilter(field, value));
     return chip;
   });

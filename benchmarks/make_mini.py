@@ -1,0 +1,173 @@
+"""Makes the embedded model: its training data, its four training runs, and the weights that are shipped.
+
+    python benchmarks/make_mini.py data COLLECTIONS DATA     # the folders to train on, and their dev splits
+    python benchmarks/make_mini.py train DATA BACKBONE WORK  # every run of configs/mini
+    python benchmarks/make_mini.py mix WORK MODEL            # the sum of what the runs changed
+    denslice export MODEL --to src/denslice/mini --texts DATA/…/corpus.jsonl
+
+COLLECTIONS holds folders in BEIR's layout; BACKBONE is all-MiniLM-L6-v2. Choose texts for `export` that are like those
+the model will read: they set the scales of the int8 weights.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+from journal import ROOT
+
+CONFIGS = ROOT / "configs" / "mini"
+BODY = {"gentle": 0.5, "bold": 0.15, "together": 0.425, "broader": 0.425}  # how much of each run's change is added
+HEAD = {"gentle": 1.0, "bold": 0.3}
+SEARCH = {"lam": 40.0, "b": 0.3, "phrases": 0.3}
+HELD_OUT = {"scifact": 0.25, "squad-train-sent": 0.1}  # share of training queries that becomes the dev split
+ACL_SHARE = 0.4  # of the papers from 2016 on
+GROUP = 5  # sentences of SQuAD that make a passage
+Rows = list[dict[str, Any]]
+
+
+# --- data
+
+
+def make_data(collections: Path, out: Path) -> None:
+    """Write the folders of the six kinds of pairs."""
+    for name in ("medquad", "scitldr"):
+        copy_splits(collections / name, out / name)
+    acl = collections / "acl-title-abstract"
+    papers = (row["_id"] for row in rows_of(acl / "corpus.jsonl"))
+    copy_splits(acl, out / "acl", {id for id in papers if is_recent(id) and is_drawn(id, ACL_SHARE)})
+    for name, share in HELD_OUT.items():
+        hold_out(collections / name, out / ("scifact" if name == "scifact" else "squad-sentences"), share)
+    group_sentences(out / "squad-sentences", out / "squad-passages")
+
+
+def is_recent(id: str) -> bool:
+    """Return whether an ACL paper is from 2016 or later, when its licence is CC BY."""
+    found = re.match(r"(\d{4})\.|[A-Z](\d\d)-", id)
+    if not found:
+        return False
+    return int(found[1]) >= 2016 if found[1] else 16 <= int(found[2]) <= 30
+
+
+def is_drawn(id: str, share: float) -> bool:
+    """Return whether an id belongs to this share of all ids, the same ones every time."""
+    return crc32(id.encode()) % 1000 < 1000 * share
+
+
+def copy_splits(folder: Path, out: Path, docs: set[str] | None = None) -> None:
+    """Copy a collection's train and dev splits, restricted to these documents."""
+    kept = [row for row in rows_of(folder / "corpus.jsonl") if docs is None or row["_id"] in docs]
+    ids = {row["_id"] for row in kept}
+    qrels = {split: [line for line in qrels_of(folder, split) if line[1] in ids] for split in ("train", "dev")}
+    write(out, kept, list(rows_of(folder / "queries.jsonl")), qrels)
+
+
+def hold_out(folder: Path, out: Path, share: float) -> None:
+    """Copy a collection, with a share of its training queries as a dev split."""
+    qrels: dict[str, list[list[str]]] = {"train": [], "dev": []}
+    for line in qrels_of(folder, "train"):
+        qrels["dev" if is_drawn(line[0], share) else "train"].append(line)
+    write(out, list(rows_of(folder / "corpus.jsonl")), list(rows_of(folder / "queries.jsonl")), qrels)
+
+
+def group_sentences(folder: Path, out: Path) -> None:
+    """Join consecutive sentences to passages; a passage is relevant if one of its sentences is."""
+    sentences = list(rows_of(folder / "corpus.jsonl"))
+    group = {row["_id"]: f"p{at // GROUP}" for at, row in enumerate(sentences)}
+    texts: dict[str, list[str]] = {}
+    for row in sentences:
+        texts.setdefault(group[row["_id"]], []).append(row["text"])
+    docs = [{"_id": id, "title": "", "text": " ".join(parts)} for id, parts in texts.items()]
+    qrels = {
+        split: [[query, group[doc], grade] for query, doc, grade in qrels_of(folder, split)]
+        for split in ("train", "dev")
+    }
+    write(out, docs, list(rows_of(folder / "queries.jsonl")), qrels)
+
+
+def rows_of(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the objects of a JSONL file."""
+    with path.open(encoding="utf-8") as lines:
+        yield from map(json.loads, lines)
+
+
+def qrels_of(folder: Path, split: str) -> list[list[str]]:
+    """Return the judgements of a split as [query, document, grade]."""
+    return [line.split("\t") for line in (folder / "qrels" / f"{split}.tsv").read_text().splitlines()[1:]]
+
+
+def write(out: Path, docs: Rows, queries: Rows, qrels: dict[str, list[list[str]]]) -> None:
+    """Write a BEIR folder, without queries that have no judgement."""
+    (out / "qrels").mkdir(parents=True, exist_ok=True)
+    asked = {line[0] for lines in qrels.values() for line in lines}
+    for name, rows in (("corpus", docs), ("queries", [row for row in queries if row["_id"] in asked])):
+        kept = ({key: row[key] for key in ("_id", "title", "text") if key in row} for row in rows)
+        (out / f"{name}.jsonl").write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in kept))
+    for split, lines in qrels.items():
+        rows_of_split = [["query-id", "corpus-id", "score"], *lines]
+        (out / "qrels" / f"{split}.tsv").write_text("".join("\t".join(line) + "\n" for line in rows_of_split))
+    print(f"{out.name}: {len(docs):,} documents, {len(asked):,} queries", file=sys.stderr)
+
+
+# --- training
+
+
+def train(data: Path, backbone: Path, work: Path) -> None:
+    """Train every run; all start from one untrained model and share the negatives that it mines in the first run."""
+    import torch
+
+    from denslice.encoders.torch.bi_encoder import BiEncoder
+    from denslice.train.config import read_config
+
+    start, mined = work / "start", None
+    for name in BODY:
+        given = {"backbone": str(start), "out": str(work / name), "negatives": mined}
+        config = read_config(CONFIGS / f"{name}.toml", **given)
+        if not start.exists():
+            torch.manual_seed(config.seed)  # the new head is drawn at random
+            BiEncoder.load(backbone, config.model).save(start)
+        folders = tuple(str(data / folder) for folder in config.data.folders)
+        config = replace(config, data=replace(config.data, folders=folders))
+        config = replace(config, loss=replace(config.loss, teacher=str(start)))
+        (work / f"{name}.toml").write_text(config.to_toml())
+        subprocess.run([sys.executable, "-m", "denslice.train", str(work / f"{name}.toml"), "--resume"], check=True)
+        mined = mined or str(work / name / "negatives-model")
+
+
+def mix(work: Path, out: Path) -> None:
+    """Save the untrained model plus a share of what each run changed in its body and in its head."""
+    from denslice.encoders.model_config import ModelConfig
+    from denslice.encoders.torch.bi_encoder import BiEncoder
+
+    settings = json.loads((work / "start" / "denslice.json").read_text())
+    model = BiEncoder.load(work / "start", ModelConfig.from_json({**settings, **SEARCH}))
+    begin = {name: value.clone() for name, value in model.state_dict().items() if value.is_floating_point()}
+    mixed = {name: value.clone() for name, value in begin.items()}
+    for run in BODY:
+        trained = BiEncoder.load(work / run / "model").state_dict()
+        for name, value in begin.items():
+            share = (HEAD if name.startswith("token_head.") else BODY).get(run, 0.0)
+            mixed[name] += share * (trained[name] - value)
+    model.load_state_dict(mixed, strict=False)
+    model.save(out)
+
+
+def main() -> None:
+    """Run one step."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("step", choices=["data", "train", "mix"])
+    parser.add_argument("folders", nargs="+", type=Path)
+    given = parser.parse_args()
+    {"data": make_data, "train": train, "mix": mix}[given.step](*given.folders)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,194 @@
+"""The tables and the plot of docs/slicing.md, made from every query's nDCG@10."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from denslice.reproduce.table_page import markdown
+
+Key = TypeVar("Key")
+Floats = npt.NDArray[np.float64]
+RESAMPLES = 1_000
+COLOURS = {"learned": "#0b6e4f", "stride": "#d1495b", "random": "#8d99ae", "contiguous": "#edae49"}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One cell of the tables: how documents are sliced, whether queries are too, and from which share it is learned."""
+
+    slicing: str
+    slices: int
+    query: str
+    learned_from: float = 1.0  # the part of the documents added first
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What one setting reaches on one collection; `lost` is the share of document weights that the slicing dropped."""
+
+    data: str
+    setting: Setting
+    ndcg: Floats  # (queries,) nDCG@10 of each
+    recall: float
+    lost: float
+
+
+def tables(references: Mapping[str, float], undensified: Sequence[Result], results: Sequence[Result]) -> dict[str, str]:
+    """Return every table by name, as Markdown; `references` are bm25s' nDCG@10 by collection."""
+    whole = [one for one in results if one.setting.learned_from == 1]
+    learned = [one for one in results if (one.setting.slicing, one.setting.query) == ("learned", "full")]
+    return {
+        "parity": _parity(references, undensified),
+        "mean": _grid(whole, lambda some: "{:.1f} ± {:.1f}".format(*percent(some, undensified))),
+        "pairs": _pairs(whole, undensified),
+        "sets": _sets(whole, undensified),
+        "recall": _grid(whole, lambda some: f"{100 * _mean_recall(some) / _mean_recall(undensified):.1f}"),
+        "lost": _lost_table([one for one in whole if one.setting.query == "full"]),
+        "parts": _parts(learned, undensified),
+    }
+
+
+def percent(some: Sequence[Result], undensified: Sequence[Result]) -> tuple[float, float]:
+    """Return mean nDCG@10 over collections as a percentage of the undensified, and half its 95 % interval."""
+    ours, whole = _resampled(some), _resampled(undensified)
+    return 100 * _mean_ndcg(some) / _mean_ndcg(undensified), float(196 * (ours / whole).std())
+
+
+def difference(some: Sequence[Result], others: Sequence[Result], undensified: Sequence[Result]) -> tuple[float, float]:
+    """Return how far mean nDCG@10 lies above others', in percent of the undensified, and half its 95 % interval."""
+    ours, theirs, whole = _resampled(some), _resampled(others), _resampled(undensified)
+    points = 100 * (_mean_ndcg(some) - _mean_ndcg(others)) / _mean_ndcg(undensified)
+    return points, float(196 * ((ours - theirs) / whole).std())
+
+
+def _resampled(some: Sequence[Result]) -> Floats:
+    """Return mean nDCG@10 (RESAMPLES,) over queries drawn again within each collection, the same at each call."""
+    rng = np.random.default_rng(0)
+    draws = [rng.integers(0, len(one.ndcg), (RESAMPLES, len(one.ndcg))) for one in some]
+    return np.mean([one.ndcg[draw].mean(axis=1) for one, draw in zip(some, draws, strict=True)], axis=0)
+
+
+def draw(path: Path, undensified: Sequence[Result], results: Sequence[Result]) -> None:
+    """Plot percent of undensified nDCG@10 against slices, if matplotlib is installed."""
+    try:
+        import matplotlib as mpl
+        from matplotlib import pyplot as plt
+    except ImportError:
+        print(f"matplotlib is not installed; {path} is left as it was", file=sys.stderr)
+        return
+    mpl.rcParams |= {
+        "svg.hashsalt": "denslice",
+        "svg.fonttype": "none",
+        "font.size": 10,
+        "font.sans-serif": ["DejaVu Sans"],
+    }
+    figure, axes = plt.subplots(figsize=(8.5, 4))
+    axes.axhline(100, color="#444444", linewidth=0.8)
+    for (slicing, query), some in _by(results, lambda one: (one.setting.slicing, one.setting.query)).items():
+        whole = _by_slices([one for one in some if one.setting.learned_from == 1])
+        ys = [percent(these, undensified)[0] for these in whole.values()]
+        style = {"linestyle": "-", "marker": "o"} if query == "full" else {"linestyle": ":", "marker": "."}
+        axes.plot(list(whole), ys, color=COLOURS[slicing], label=f"{slicing}, {query} query", **style)
+    ticks = sorted({one.setting.slices for one in results})
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(ticks, [str(tick) for tick in ticks])
+    axes.set(xlabel="slices M", ylabel="% of undensified nDCG@10")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color="#e5e5e5", linewidth=0.6)
+    axes.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1.02, 0.5))
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
+
+
+def _parity(references: Mapping[str, float], undensified: Sequence[Result]) -> str:
+    rows = [
+        [one.data, f"{len(one.ndcg)}", f"{theirs:.4f}", f"{one.ndcg.mean():.4f}", f"{one.ndcg.mean() - theirs:+.4f}"]
+        for one, theirs in zip(undensified, references.values(), strict=True)
+    ]
+    theirs = float(np.mean(list(references.values())))
+    ours = _mean_ndcg(undensified)
+    rows.append(["mean", "", f"{theirs:.4f}", f"{ours:.4f}", f"{ours - theirs:+.4f}"])
+    return markdown(["", "queries", "bm25s", "denslice, no collisions", "difference"], rows)
+
+
+def _grid(results: Sequence[Result], cell: Callable[[Sequence[Result]], str]) -> str:
+    """Lay out kinds of slicing and query as rows, numbers of slices as columns; a cell gets the results of each set."""
+    rows = [
+        [slicing, query, *map(cell, _by_slices(some).values())]
+        for (slicing, query), some in _by(results, lambda one: (one.setting.slicing, one.setting.query)).items()
+    ]
+    return markdown(["slicing", "query", *_heads(results)], rows)
+
+
+def _pairs(results: Sequence[Result], undensified: Sequence[Result]) -> str:
+    """Lay out the differences that conclusions rest on, each setting against its rival on the same queries."""
+    found = _by(results, lambda one: (one.setting.slicing, one.setting.query))
+    pairs = [((kind, "full"), ("stride", "full")) for kind in ("random", "learned")]
+    pairs += [((kind, "full"), (kind, "sliced")) for kind in dict.fromkeys(kind for kind, _ in found)]
+    rows = []
+    for ours, theirs in pairs:
+        sides = zip(_by_slices(found[ours]).values(), _by_slices(found[theirs]).values(), strict=True)
+        cells = ["{:+.1f} ± {:.1f}".format(*difference(one, other, undensified)) for one, other in sides]
+        rows.append([f"{' '.join(ours)} − {' '.join(theirs)}", *cells])
+    return markdown(["", *_heads(results)], rows)
+
+
+def _sets(results: Sequence[Result], undensified: Sequence[Result]) -> str:
+    rows = []
+    for reference in undensified:
+        here = [one for one in results if one.data == reference.data]
+        for slicing, some in _by(here, lambda one: one.setting.slicing).items():
+            rows.append([reference.data, slicing, *(f"{one.ndcg.mean():.3f}" for one in some)])
+        rows.append([reference.data, "undensified", *[f"{reference.ndcg.mean():.3f}"] * (len(rows[-1]) - 2)])
+    columns = _by(results, lambda one: (one.setting.slices, one.setting.query))
+    return markdown(["", "slicing", *(f"{slices} {query}" for slices, query in columns)], rows)
+
+
+def _lost_table(results: Sequence[Result]) -> str:
+    by_slicing = _by(results, lambda one: one.setting.slicing)
+    rows = [[slicing, *map(_lost, _by_slices(some).values())] for slicing, some in by_slicing.items()]
+    return markdown(["slicing", *_heads(results)], rows)
+
+
+def _parts(results: Sequence[Result], undensified: Sequence[Result]) -> str:
+    """Lay out nDCG@10 in percent and the weights lost, by the share of documents a slicing was learned from."""
+    rows = []
+    for part, some in _by(results, lambda one: one.setting.learned_from).items():
+        cells = [f"{percent(these, undensified)[0]:.1f} ({_lost(these)} lost)" for these in _by_slices(some).values()]
+        rows.append([f"{part:.0%}", *cells])
+    return markdown(["learned from", *_heads(results)], rows)
+
+
+def _lost(some: Sequence[Result]) -> str:
+    return f"{np.mean([one.lost for one in some]):.1%}"
+
+
+def _mean_ndcg(some: Sequence[Result]) -> float:
+    return float(np.mean([one.ndcg.mean() for one in some]))
+
+
+def _mean_recall(some: Sequence[Result]) -> float:
+    return float(np.mean([one.recall for one in some]))
+
+
+def _by(results: Sequence[Result], key: Callable[[Result], Key]) -> dict[Key, list[Result]]:
+    groups: dict[Key, list[Result]] = {}
+    for one in results:
+        groups.setdefault(key(one), []).append(one)
+    return groups
+
+
+def _by_slices(results: Sequence[Result]) -> dict[int, list[Result]]:
+    return _by(results, lambda one: one.setting.slices)
+
+
+def _heads(results: Sequence[Result]) -> list[str]:
+    return [f"M = {slices}" for slices in _by_slices(results)]

@@ -1,0 +1,18 @@
+"""The first manifest of an index: what it was asked to be, checked and made complete."""
+
+from __future__ import annotations
+
+from denslice import encoders
+from denslice.errors import InputError
+from denslice.options import IndexOptions
+from denslice.store.manifest import Manifest, SlicingEntry
+
+
+def new_manifest(options: IndexOptions) -> Manifest:
+    """Return the manifest of a new, empty index; an unknown encoder or setting is an InputError."""
+    settings = encoders.checked_options(options.encoder, options.encoder_options())
+    skip = settings.get("skip", 0) if options.skip is None else options.skip
+    if skip > (settings.get("vocab") or skip):
+        raise InputError(f"skip must lie between 0 and the vocabulary's size, not {skip!r}")
+    slicing = SlicingEntry(options.slicing, options.slices, skip, options.seed)
+    return Manifest(options.encoder, settings, slicing, options.query, tuple(options.filterable))

@@ -1,0 +1,66 @@
+"""IndexInfo: what an index is, as a value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from denslice.store.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class IndexInfo:
+    """What an index is: its encoder and slicing, and the counts and sizes of the commit that is shown."""
+
+    path: str
+    documents: int
+    deleted: int
+    segments: int
+    generation: int
+    encoder: str
+    encoder_options: Mapping[str, Any]
+    slicing: str
+    slices: int
+    skip: int
+    seed: int
+    query: str
+    filterable: tuple[str, ...]
+    dimensions: int | None
+    vocabulary: int
+    weights: int
+    bytes: int
+    shards: int | None = None  # of a cluster
+    replicas: int | None = None
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, vocabulary: int) -> IndexInfo:
+        """Return what the manifest and the files of a commit tell."""
+        manifest, slicing = snapshot.manifest, snapshot.manifest.slicing
+        return cls(
+            path=str(snapshot.folder),
+            documents=snapshot.docs,
+            deleted=sum(segment.deleted for segment in manifest.segments),
+            segments=len(manifest.segments),
+            generation=manifest.generation,
+            encoder=manifest.encoder,
+            encoder_options=dict(manifest.encoder_options),
+            slicing=slicing.kind,
+            slices=slicing.slices,
+            skip=slicing.skip,
+            seed=slicing.seed,
+            query=manifest.query,
+            filterable=tuple(manifest.filterable),
+            dimensions=manifest.dimensions,
+            vocabulary=vocabulary,
+            weights=sum(segment.weights for segment in manifest.segments),
+            bytes=snapshot.bytes(),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object that `denslice info --json` prints."""
+        fields = asdict(self) | {"filterable": list(self.filterable)}
+        return {name: value for name, value in fields.items() if value is not None or name == "dimensions"}
+
+    def __getitem__(self, name: str) -> Any:
+        return self.to_dict()[name]

@@ -1,0 +1,149 @@
+"""SearchVerbs: what can be asked of an index, or of a cluster, through the reader of the commit that it shows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, Unpack
+
+import numpy as np
+import numpy.typing as npt
+
+from denslice.errors import InputError
+from denslice.index.index_info import IndexInfo
+from denslice.index.reader import Asked, Reader
+from denslice.options import SearchKeywords, SearchOptions, takes
+from denslice.records import Doc, Explanation, Query, Ranking, given_id
+from denslice.vectors import is_sparse
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+
+class SearchVerbs(ABC):
+    """The methods that search and explain. Each call uses one reader, and so shows one commit."""
+
+    @property
+    @abstractmethod
+    def reader(self) -> Reader:
+        """The reader of the commit that is shown."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release all files and memory; calling it twice is harmless."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def generation(self) -> int:
+        """The number of the commit that is shown."""
+        return self.reader.generation
+
+    @property
+    def commit(self) -> str:
+        """The name of the commit that is shown: no other has it, not even of an index that took this one's place."""
+        return self.reader.commit
+
+    @property
+    def lam(self) -> float:
+        """λ, the weight of the dense score, where a search gives none: the encoder's own."""
+        return self.reader.encoder.lam
+
+    def __len__(self) -> int:
+        return self.reader.statistics.docs
+
+    @takes(SearchOptions)
+    def search(self, text: str, k: int = 10, **options: Unpack[SearchKeywords]) -> Ranking:
+        """Return the k best documents for a text, best first, equal scores by id.
+
+        By default the ranking is exact and hybrid if the index has dense vectors. `mode` chooses one side, `lam` weighs
+        the dense score, `where` filters. `theta`, `candidates`, `candidates_from` and `pruning` trade exactness for
+        speed, the first three as in the paper.
+        """
+        return next(self.reader.rank([Query("", text)], SearchOptions(k, **options)))
+
+    @takes(SearchOptions)
+    def search_batch(self, texts: Sequence[str], k: int = 10, **options: Unpack[SearchKeywords]) -> list[Ranking]:
+        """Return the k best documents for each text, searched on all cores."""
+        if isinstance(texts, str) or not isinstance(texts, Iterable):
+            raise InputError(f"search_batch takes a list of texts, not {type(texts).__name__}; search takes one text")
+        return list(self.reader.rank([Query("", text) for text in texts], SearchOptions(k, **options)))
+
+    @takes(SearchOptions)
+    def search_vectors(
+        self,
+        weights: sp.csr_array,
+        *,
+        dense: npt.ArrayLike | None = None,
+        k: int = 10,
+        **options: Unpack[SearchKeywords],
+    ) -> Ranking:
+        """Return the k best documents for a ready query vector: one row of weights, and its dense vector if any."""
+        return self.reader.rank_ready(self.reader.ready_one(weights, dense), SearchOptions(k, **options))[0]
+
+    @takes(SearchOptions)
+    def search_vectors_batch(
+        self,
+        weights: sp.csr_array,
+        *,
+        dense: npt.ArrayLike | None = None,
+        k: int = 10,
+        **options: Unpack[SearchKeywords],
+    ) -> list[Ranking]:
+        """Return the k best documents for each ready query vector: rows of (queries, vocab), and dense ones beside."""
+        return self.reader.rank_ready(self.reader.ready(weights, dense), SearchOptions(k, **options))
+
+    @takes(SearchOptions)
+    def rank(self, queries: Iterable[Query], k: int = 1000, **options: Unpack[SearchKeywords]) -> Iterator[Ranking]:
+        """Return the k best documents for each query, in the queries' order: a run."""
+        if is_sparse(queries) or isinstance(queries, np.ndarray):
+            raise InputError("rank takes a list of Query; search_vectors_batch takes a matrix of ready vectors")
+        if isinstance(queries, str | Query | Mapping) or not isinstance(queries, Iterable):
+            raise InputError(f"rank takes a list of Query, not {type(queries).__name__}")
+        return self.reader.rank(queries, SearchOptions(k, **options))
+
+    def explain(
+        self, asked: str | Query | Ranking, id: str | int, *, lam: float | None = None, mode: str | None = None
+    ) -> Explanation:
+        """Explain the score of the document with this id, for a text or for a ranking that was searched.
+
+        A ranking's query is not encoded again, and is explained with its own options.
+        """
+        if isinstance(asked, Ranking):
+            return asked.explain(id)
+        reader, query = self.reader, asked if isinstance(asked, Query) else Query("", asked)
+        return Asked(reader, query, reader.encode([query]), 0, SearchOptions(1, mode=mode, lam=lam)).explain(
+            given_id(id)
+        )
+
+    def explain_vectors(
+        self,
+        weights: sp.csr_array,
+        id: str | int,
+        *,
+        dense: npt.ArrayLike | None = None,
+        lam: float | None = None,
+        mode: str | None = None,
+    ) -> Explanation:
+        """Explain the score of the document with this id, for a ready query vector."""
+        reader, options = self.reader, SearchOptions(1, mode=mode, lam=lam)
+        return Asked(reader, Query(""), reader.ready_one(weights, dense), 0, options).explain(given_id(id))
+
+    def docs(self) -> Iterator[Doc]:
+        """Every document, in the order they were added, but for what merges moved."""
+        return self.reader.docs()
+
+    def get(self, id: str | int) -> Doc | None:
+        """The document with this id."""
+        return self.reader.get(given_id(id))
+
+    def info(self) -> IndexInfo:
+        """Return what the index is: encoder, slicing, counts and sizes."""
+        return self.reader.info()

@@ -1,0 +1,246 @@
+"""Every option of an index and of a search, once: its type, default, help and check.
+
+Python, the command line, HTTP, the adapters and clusters take their options from here, and tests/test_options.py holds
+them to it: each has every option, with the same default and the same help.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import Field, dataclass, field, fields
+from functools import cache, partial
+from typing import Any, TypedDict, TypeVar
+
+from denslice.errors import InputError
+from denslice.scalars import number, whole_number
+from denslice.slicing import KINDS
+
+MODES = ("lexical", "dense", "hybrid")
+SIDES = ("both", "lexical")
+QUERIES = ("full", "sliced")
+NOT_ON_GPU = ("rows", "dense")
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+# --- checks: the value as it is used, or InputError
+
+
+def _optional(check: Callable[..., Any], name: str, value: Any) -> Any:
+    return None if value is None else check(name, value)
+
+
+def _one_of(choices: Sequence[str], name: str, value: Any) -> Any:
+    if value not in choices:
+        raise InputError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
+    return value
+
+
+def _theta(name: str, value: Any) -> float:
+    return math.inf if value == math.inf else number(name, value, 0)
+
+
+def _share(name: str, value: Any) -> float:
+    checked = number(name, value, 0, 1)
+    if checked == 1:
+        raise InputError(f"{name} must be below 1, not {value!r}; 0 is exact")
+    return checked
+
+
+def _some_of(choices: Sequence[str], name: str, value: Any) -> tuple[str, ...]:
+    if isinstance(value, str) or any(one not in choices for one in value):
+        raise InputError(f"{name} is {value!r}, expected some of {', '.join(choices)}")
+    return tuple(value)
+
+
+def _fields(name: str, value: Any) -> tuple[str, ...]:
+    if isinstance(value, str) or not all(isinstance(one, str) and one.isprintable() for one in value):
+        raise InputError(f"{name} is {value!r}, expected a list of field names")
+    if "" in value or len(set(value)) < len(value):
+        raise InputError(f"{name} fields must be different and not empty: {', '.join(value)}")
+    return tuple(value)
+
+
+# --- options
+
+
+def option(default: Any, help: str, check: Callable[[str, Any], Any] | None = None) -> Any:
+    """Return a field of options, with what its front doors say about it and check."""
+    return field(default=default, metadata={"help": help, "check": check or (lambda _, value: value)})
+
+
+def shown(options: type) -> list[Field[Any]]:
+    """Return the options that every front door has."""
+    return [one for one in fields(options) if "help" in one.metadata]
+
+
+@cache
+def _checks(options: Any) -> list[tuple[str, Callable[[str, Any], Any]]]:
+    return [(one.name, one.metadata["check"]) for one in shown(options)]
+
+
+class _Checked:
+    def __post_init__(self) -> None:
+        # Numbers of numpy become Python's own: a kernel is compiled for each type.
+        for name, check in _checks(type(self)):  # type: ignore[arg-type]
+            object.__setattr__(self, name, check(name, getattr(self, name)))
+
+
+@dataclass(frozen=True)
+class SearchOptions(_Checked):
+    """How to search: how many documents, by which scores, and how exactly."""
+
+    k: int = option(10, "Number of documents to return.", partial(whole_number, least=1))
+    theta: float = option(0.0, "Stage one scores only the query weights above θ. 0 is exact.", _theta)
+    candidates: int = option(
+        10_000,
+        "Number of candidates of stage one that are rescored with every weight, where θ is above 0.",
+        partial(whole_number, least=1),
+    )
+    mode: str | None = option(
+        None,
+        "lexical, dense or hybrid. Default: hybrid if the index has dense vectors, else lexical.",
+        partial(_optional, partial(_one_of, MODES)),
+    )
+    lam: float | None = option(
+        None,
+        "Weight λ of the dense score. Default: the encoder's own.",
+        partial(_optional, partial(number, least=0)),
+    )
+    candidates_from: str = option(
+        "both",
+        "Which scores choose the candidates of a hybrid search: both, or lexical (as in the paper).",
+        partial(_one_of, SIDES),
+    )
+    pruning: float = option(
+        0.0, "How much of the weakest evidence a lexical search skips, below 1. 0 is exact.", _share
+    )
+    where: Mapping[str, Any] | None = option(
+        None, 'Return only documents that pass this filter, such as {"year": {"gte": 2020}}.'
+    )
+    rerank: bool = True  # False stops after stage one, for research on what stage two is worth
+
+    def keywords(self) -> dict[str, Any]:
+        """Return the options as the methods of an index take them."""
+        return {one.name: getattr(self, one.name) for one in shown(type(self))}
+
+
+@dataclass(frozen=True)
+class IndexOptions(_Checked):
+    """What an index is made with. None of it can be changed later."""
+
+    encoder: str = option(
+        "mini", "mini (lexical and dense vectors), bm25, vectors, or a model: a folder or a Hugging Face id."
+    )
+    slices: int = option(768, "Number of slices that a document keeps.", partial(whole_number, least=1))
+    slicing: str = option(
+        "learned",
+        f"How tokens are assigned to slices: {', '.join(KINDS)}.",
+        partial(_one_of, KINDS),
+    )
+    query: str = option(
+        "full",
+        "full: every query token is scored. sliced: the query is sliced too, as in the paper.",
+        partial(_one_of, QUERIES),
+    )
+    language: str | None = option(None, "Language of the stemmer of mini and bm25. Default: english.")
+    phrases: float | None = option(
+        None, "Weight of two adjacent words, where one word has weight 1. Default: 0.3 for mini, 0 for bm25."
+    )
+    vocab: int | None = option(None, "Number of columns of ready vectors.")
+    skip: int | None = option(
+        None,
+        "Number of leading token ids to leave out. Default: what suits the encoder.",
+        partial(_optional, partial(whole_number, least=0)),
+    )
+    seed: int = option(0, "Seed of the random slicing.", partial(whole_number, least=0))
+    filterable: Sequence[str] = option((), "Metadata fields with an index, for filters that are used often.", _fields)
+    options: Mapping[str, Any] | None = None  # other settings of the encoder, by name
+
+    def encoder_options(self) -> dict[str, Any]:
+        """Return the settings that are the encoder's own."""
+        named = {"language": self.language, "phrases": self.phrases, "vocab": self.vocab}
+        return {**(self.options or {}), **{name: value for name, value in named.items() if value is not None}}
+
+
+@dataclass(frozen=True)
+class OpenOptions(_Checked):
+    """Where an index is searched."""
+
+    device: str = option("cpu", "Where to search: cpu, cuda, or cuda:0,1 for several GPUs.")
+    leave_out: Sequence[str] = option(
+        (),
+        "What stays off the GPU: rows (exact scores take longer), dense (lexical search only).",
+        partial(_some_of, NOT_ON_GPU),
+    )
+
+
+ON_CPU = OpenOptions()
+
+
+# --- the same options as keywords
+
+
+class SearchKeywords(TypedDict, total=False):
+    """The options of a search as keyword arguments, but for k, which methods name themselves."""
+
+    theta: float
+    candidates: int
+    mode: str | None
+    lam: float | None
+    candidates_from: str
+    pruning: float
+    where: Mapping[str, Any] | None
+
+
+class RetrieverKeywords(TypedDict, total=False):
+    """The options of opening an index and of searching it, but for those that other libraries name themselves."""
+
+    theta: float
+    candidates: int
+    mode: str | None
+    lam: float | None
+    candidates_from: str
+    pruning: float
+    device: str
+    leave_out: Sequence[str]
+
+
+class MoreIndexKeywords(TypedDict, total=False):
+    """The options of an index as keyword arguments, but for the encoder."""
+
+    slices: int
+    slicing: str
+    query: str
+    language: str | None
+    phrases: float | None
+    vocab: int | None
+    skip: int | None
+    seed: int
+    filterable: Sequence[str]
+    options: Mapping[str, Any] | None
+
+
+class IndexKeywords(MoreIndexKeywords, total=False):
+    """The options of an index that somebody has chosen; the others are the defaults, or those of an index to add to."""
+
+    encoder: str
+
+
+def takes(options: type, but_for: Sequence[str] = ()) -> Callable[[Function], Function]:
+    """Show the options in the signature of a function that takes them as **keywords, for `help` and editors."""
+
+    def with_signature(function: Function) -> Function:
+        signature = inspect.signature(function)
+        own = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+        names = {*but_for, *(one.name for one in own)}
+        more = [
+            inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=one.type)
+            for one in fields(options)
+            if one.name not in names and (one in shown(options) or one.name == "options")
+        ]
+        function.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
+        return function
+
+    return with_signature

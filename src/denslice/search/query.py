@@ -1,0 +1,95 @@
+"""A query as search takes it, what a search returns, and the protocol of whatever searches.
+
+The CPU and the GPU are siblings behind `Searcher`: they return the same documents, in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from denslice.options import OpenOptions, SearchOptions
+from denslice.store.segment import Segment
+from denslice.vectors import Floats, Ints, Phrases
+
+STRONGEST = 8  # weights that stage one uses at least, however large θ is
+FEW_MORE = 256  # documents beyond k that are rescored without asking which of them could be left out
+Mask = npt.NDArray[np.uint8]  # per row 0 if it must not be found; empty if every row may be
+NO_MASK: Mask = np.zeros(0, dtype=np.uint8)
+NO_ROWS: Ints = np.zeros(0, dtype=np.int64)
+NO_SCORES: Floats = np.zeros(0, dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class QueryVectors:
+    """A query's keys (rising), their weights (above 0), and its dense vector times λ, where it has one.
+
+    `phrases` are the query's own, by key; to explain it with.
+    """
+
+    keys: Ints
+    weights: Floats
+    dense: Floats | None = None
+    phrases: Phrases = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Found:
+    """Documents and scores of one query, best first, equal scores by id. The score is the sum of its two parts."""
+
+    segments: Ints  # position of each document's segment
+    rows: Ints
+    ids: list[str]
+    scores: Floats
+    lexical: Floats
+    dense: Floats  # empty if the query has no dense vector
+    missing: tuple[str, ...] = ()  # shards of a cluster that did not answer
+
+
+NONE_FOUND = Found(NO_ROWS, NO_ROWS, [], NO_SCORES, NO_SCORES, NO_SCORES)
+
+
+class Searcher(Protocol):
+    """Searches the segments of one commit. Any number of threads may use it."""
+
+    options: OpenOptions
+
+    def moved(self, segments: Sequence[Segment], progress: Callable[[int], None] | None = None) -> Searcher:
+        """Return a searcher of another commit's segments, as ready as this one: it shares what both have in common.
+
+        `progress` is called with the number of documents that were loaded.
+        """
+        ...
+
+    def search(self, queries: Sequence[QueryVectors], options: SearchOptions, masks: Sequence[Mask]) -> list[Found]:
+        """Return the k best documents of each query. With a dense vector, every document has a score."""
+        ...
+
+
+def strong_enough(query: QueryVectors, theta: float) -> QueryVectors:
+    """The weights stage one uses: those above θ, and the strongest eight where those are fewer."""
+    if theta == 0:
+        return query
+    strong = are_strong(query, theta)
+    return QueryVectors(query.keys[strong], query.weights[strong])
+
+
+def are_strong(query: QueryVectors, theta: float) -> npt.NDArray[np.bool_]:
+    """Which of the weights stage one uses."""
+    strong = query.weights > theta
+    if np.count_nonzero(strong) < STRONGEST:
+        strong[np.argsort(-query.weights, kind="stable")[:STRONGEST]] = True
+    return strong
+
+
+def best_of(scores: npt.NDArray[Any], count: int) -> Ints:
+    """Where the so many highest scores stand, in rising order; of equal ones the first."""
+    if len(scores) <= count:
+        return np.arange(len(scores))
+    last = np.partition(scores, len(scores) - count)[len(scores) - count]
+    above, equal = np.flatnonzero(scores > last), np.flatnonzero(scores == last)
+    return np.sort(np.concatenate([above, equal[: count - len(above)]]))

@@ -1,0 +1,125 @@
+"""Every front door has every option, with the default and the help that options.py gives it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, get_type_hints
+
+import pytest
+import typer.main
+from typer.core import TyperGroup, TyperOption
+
+from denslice import Index, InputError, open_cluster, open_index
+from denslice.__main__ import app
+from denslice.cluster.cluster import Cluster
+from denslice.options import (
+    IndexKeywords,
+    IndexOptions,
+    OpenOptions,
+    RetrieverKeywords,
+    SearchKeywords,
+    SearchOptions,
+    shown,
+)
+
+Defaults = dict[str, Any]
+COMMANDS = typer.main.get_command(app)
+
+
+def defaults(options: type) -> Defaults:
+    return {one.name: one.default for one in shown(options)}
+
+
+def helps(options: type) -> dict[str, str]:
+    return {one.name: one.metadata["help"] for one in shown(options)}
+
+
+def parameters(function: Callable[..., Any]) -> Defaults:
+    return {name: one.default for name, one in inspect.signature(function).parameters.items()}
+
+
+@pytest.mark.parametrize("kind", [Index, Cluster])
+@pytest.mark.parametrize("verb", ["search", "search_batch", "search_vectors", "search_vectors_batch", "rank"])
+def test_python_has_every_option_of_a_search(kind: type, verb: str) -> None:
+    expected = defaults(SearchOptions) | ({"k": 1000} if verb == "rank" else {})
+    assert expected.items() <= parameters(getattr(kind, verb)).items()
+
+
+def test_python_has_every_option_of_making_and_opening_an_index() -> None:
+    assert defaults(IndexOptions).items() <= parameters(Index.create).items()
+    for function in (Index.open, open_index, open_cluster):
+        assert defaults(OpenOptions).items() <= parameters(function).items()
+
+
+def test_an_option_that_is_not_there_is_a_type_error_of_python(tmp_path: Any) -> None:
+    with pytest.raises(TypeError, match="caution"):
+        Index.create(tmp_path / "my.idx", "bm25").search("x", caution=1.0)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "others"),
+    [
+        ("search", SearchOptions, {}),
+        ("search", OpenOptions, {}),
+        ("run", SearchOptions, {"k": 1000}),
+        ("run", OpenOptions, {}),
+        ("serve", OpenOptions, {}),
+    ],
+)
+def test_commands_have_every_option(name: str, options: type, others: Defaults) -> None:
+    flags = {one.name: one for one in command(name).params if isinstance(one, TyperOption)}
+    for option, default in (defaults(options) | others).items():
+        assert flags[option].default == ("" if default == () else default)
+        assert flags[option].help == helps(options)[option]
+
+
+def test_the_command_index_has_every_option_and_names_its_default() -> None:
+    flags = {one.name: one for one in command("index").params if isinstance(one, TyperOption)}
+    for option, default in defaults(IndexOptions).items():
+        assert flags[option].default is None
+        named = "" if default in (None, ()) else f" Default: {default}."
+        assert flags[option].help == helps(IndexOptions)[option] + named
+
+
+def test_http_has_every_option_of_a_search() -> None:
+    fields = pytest.importorskip("denslice.serve.api").SearchRequest.model_fields
+    told = {name: (one.default, one.description) for name, one in fields.items()}
+    both = {name: (default, helps(SearchOptions)[name]) for name, default in defaults(SearchOptions).items()}
+    assert both.items() <= told.items()
+    assert set(told) - set(both) == {"query", "queries", "explain"}
+
+
+def test_langchain_has_every_option_of_a_search() -> None:
+    fields = pytest.importorskip("denslice.adapters.langchain").DensliceRetriever.model_fields
+    assert defaults(SearchOptions).items() <= {name: one.default for name, one in fields.items()}.items()
+
+
+def test_haystack_has_every_option_by_its_own_names() -> None:
+    given = parameters(pytest.importorskip("denslice.adapters.haystack").DensliceRetriever.__init__)
+    expected = defaults(SearchOptions) | defaults(OpenOptions)
+    expected |= {"top_k": expected.pop("k"), "filters": expected.pop("where")}
+    assert expected.items() <= given.items()
+
+
+def test_keywords_are_the_options_with_their_types() -> None:
+    hints = get_type_hints(SearchOptions)
+    assert get_type_hints(SearchKeywords) == {one.name: hints[one.name] for one in shown(SearchOptions)[1:]}
+    assert get_type_hints(IndexKeywords) == get_type_hints(IndexOptions)
+    both = get_type_hints(SearchKeywords) | get_type_hints(OpenOptions)
+    both.pop("where")
+    assert get_type_hints(RetrieverKeywords) == both
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"k": 0}, {"theta": -1}, {"mode": "fast"}, {"candidates_from": "dense"}, {"pruning": 1}, {"lam": float("nan")}],
+)
+def test_options_are_checked_when_they_are_made(wrong: Defaults) -> None:
+    with pytest.raises(InputError, match=next(iter(wrong))):
+        SearchOptions(**wrong)
+
+
+def command(name: str) -> Any:
+    assert isinstance(COMMANDS, TyperGroup)
+    return COMMANDS.commands[name]
