@@ -11,7 +11,7 @@ from typing import Any
 from denslice.errors import DensliceError, collected_warnings
 from denslice.options import SearchOptions
 from denslice.records import Explanation, Hit, Ranking
-from denslice.search.matches import Words, excerpt, matches
+from denslice.search.matches import TextAnalyzer, excerpt, matches
 from denslice.serve.api import SearchRequest
 from denslice.serve.http_errors import busy
 from denslice.serve.searchable import Searchable
@@ -64,7 +64,7 @@ class Answer:
     warnings: tuple[str, ...] = ()
 
 
-def answers(searchable: Searchable, texts: Sequence[str], how: How, words: Words, max_text: int) -> list[Answer]:
+def answers(searchable: Searchable, texts: Sequence[str], how: How, words: TextAnalyzer, max_text: int) -> list[Answer]:
     """An answer for each text. Search and explanations are of one commit: where a new one came between, once more.
 
     Of a title or a text longer than `max_text` characters, an answer has a part of that length.
@@ -87,7 +87,7 @@ def answers(searchable: Searchable, texts: Sequence[str], how: How, words: Words
     raise busy("the index changes faster than results can be explained")
 
 
-def _hits(ranking: Ranking, how: How, words: Words, max_text: int) -> list[FoundDocument]:
+def _hits(ranking: Ranking, how: How, words: TextAnalyzer, max_text: int) -> list[FoundDocument]:
     hits = list(ranking)  # their documents are fetched here
     if not how.explain:
         return [_found(hit, _parts(hit, set(), words, max_text)) for hit in hits]
@@ -95,7 +95,7 @@ def _hits(ranking: Ranking, how: How, words: Words, max_text: int) -> list[Found
         return [_explained(hit, ranking.explain(hit.id), words, max_text) for hit in hits]
 
 
-def _explained(hit: Hit, told: Explanation, words: Words, max_text: int) -> FoundDocument:
+def _explained(hit: Hit, told: Explanation, words: TextAnalyzer, max_text: int) -> FoundDocument:
     tokens = {term.token for term in (*told.terms, *told.lost)}
     parts = _parts(hit, tokens, words, max_text)
     spans = [(part.field, span) for part in parts for span in matches(part.shown, tokens, words)]
@@ -116,7 +116,7 @@ def _found(hit: Hit, parts: Sequence[AnswerPart], why: dict[str, Any] | None = N
     return {**hit.to_dict(), **shown, "cut": cut or None, "explanation": why}
 
 
-def _parts(hit: Hit, tokens: set[str], words: Words, max_text: int) -> list[AnswerPart]:
+def _parts(hit: Hit, tokens: set[str], words: TextAnalyzer, max_text: int) -> list[AnswerPart]:
     """What is shown of title and text: all, or the part where the tokens are; their beginning where none are given."""
     parts = []
     for field, text in (("title", hit.title), ("text", hit.text)):
