@@ -10,14 +10,14 @@ from __future__ import annotations
 import numpy as np
 
 from denslice.compiling import helper, inlined
-from denslice.search.cpu.scan_state import PER_UNIT, PRICE, READ, RESCORED, SHIFTS, SKIPPED
+from denslice.search.cpu.scan_state import LIST_SKIPPED, PER_UNIT, PRICE, READ, RESCORED, SHIFTS
 from denslice.search.cpu.score_units import share_of, step_of
 
 SHORT_LIST = 32  # postings below which a list is read whole or not at all
 CUT_SHARE = 0.4  # share of the threshold that the skipped postings of a block may add up to, in the first plan
 MAX_CUT_SHARE = 0.75  # the same in later plans
 PRICE_STEP = 1.5  # factor by which the price of skipping changes
-HALVINGS = (1, 2, 4, 6)  # how often a list may be halved
+LIST_HALVINGS = (1, 2, 4, 6)  # how often a list may be halved
 LOOKUP_COST = 100  # cost of looking up one list, in postings read
 
 
@@ -49,7 +49,7 @@ def _cut_lists(found, lists, query, plan):
         if found[j] < 0:
             continue
         some = True
-        if shifts[j] == SKIPPED:
+        if shifts[j] == LIST_SKIPPED:
             left_out += wholes[j]
             continue
         steps[j] = step_of(weights[j], maxima[found[j]], unit, fraction)
@@ -97,9 +97,9 @@ def _paying(start, end, values, step, fraction, price, whole):
     length = end - start
     best, best_shift, best_cost = 0.0, 0, np.int64(0)
     if length + LOOKUP_COST > price * whole:
-        best, best_shift, best_cost = length + LOOKUP_COST - price * whole, SKIPPED, whole
+        best, best_shift, best_cost = length + LOOKUP_COST - price * whole, LIST_SKIPPED, whole
     if length > SHORT_LIST:
-        for shift in HALVINGS:
+        for shift in LIST_HALVINGS:
             keep = length >> shift
             cost = np.int64(share_of(step, values[np.uint64(start + keep)], fraction))
             gain = length - keep - price * cost

@@ -36,6 +36,7 @@ from denslice.search.cpu.scan_state import (
     ENDS,
     HISTOGRAM_BINS,
     KEPT,
+    LIST_SKIPPED,
     PER_UNIT,
     PRICE,
     PRICES,
@@ -44,7 +45,6 @@ from denslice.search.cpu.scan_state import (
     READ,
     RESCORED,
     SHIFTS,
-    SKIPPED,
     STEPS,
     THRESHOLD,
     WHOLES,
@@ -169,7 +169,7 @@ def scan(parts, found, query, wanted, plan, best):
     price = plan[PRICE]
     sums[:] = 0
     for j in range(len(plan[SHIFTS])):
-        plan[SHIFTS][j] = SKIPPED if plan[WHOLES][j] < price[PRUNE_BELOW] else 0
+        plan[SHIFTS][j] = LIST_SKIPPED if plan[WHOLES][j] < price[PRUNE_BELOW] else 0
     at = np.int64(0)
     for number in range(len(parts)):
         part = parts[number]
@@ -264,13 +264,13 @@ def _prefetch_next(parts, number, b, found, at, shifts):
     if after >= 0:
         starts, maxima, _, _ = _lists(parts[after])
         for j in range(len(shifts)):
-            if shifts[j] < SKIPPED:
+            if shifts[j] < LIST_SKIPPED:
                 prefetch(starts, found[at + 2, j])
                 prefetch(maxima, found[at + 2, j])
     if last >= 0:
         starts, _, rows, values = _lists(parts[last])
         for j in range(len(shifts)):
-            if shifts[j] < SKIPPED and found[at + 1, j] >= 0:
+            if shifts[j] < LIST_SKIPPED and found[at + 1, j] >= 0:
                 start, end = np.int64(starts[found[at + 1, j]]), np.int64(starts[found[at + 1, j] + 1])
                 prefetch(rows, start)
                 prefetch(values, start)

@@ -21,10 +21,10 @@ PRICES = 4
 
 # plan: a tuple of arrays, the last four with an entry for each key of the query
 PRICE, SHIFTS, WHOLES, STEPS, ENDS = range(5)
-# SHIFTS: how often a list is halved, or SKIPPED. WHOLES: the most that skipping the list can cost a score.
+# SHIFTS: how often a list is halved, or LIST_SKIPPED. WHOLES: the most that skipping the list can cost a score.
 # STEPS: how much one step of its values adds. ENDS: where reading stops, 0 for a list that is not read.
 
-SKIPPED = 63  # a shift that leaves nothing of a list
+LIST_SKIPPED = 63  # a shift that leaves nothing of a list
 HISTOGRAM_BINS = 1 << 12
 SUMS = 1 << 16  # the number of rows that a posting can name
 CHUNK_SUMS, PART_SUMS = np.uint64(128), np.uint64(16)  # sums that vector instructions compare together
