@@ -53,7 +53,7 @@ def test_a_cluster_without_an_address_is_told_what_it_lacks(tmp_path: Path) -> N
     done = subprocess.run([sys.executable, "-m", "denslice", "serve", str(tmp_path)], capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr == (
-        f"error: {tmp_path}: is a cluster of shards; say where Ray runs: --ray ADDRESS, or --ray local\n"
+        f"error: {tmp_path}: is a cluster of shards; say where Ray runs with --ray ADDRESS or --ray local\n"
     )
 
 
