@@ -14,8 +14,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import denslice as ds
+from denslice.__main__ import app
 from denslice.cluster.cluster_build import Workers, build_cluster
 from denslice.cluster.cluster_folder import Layout
 from denslice.cluster.merge_rankings import merge
@@ -100,23 +102,23 @@ def test_the_command_builds_and_adds(nodes: Nodes, tmp_path: Path) -> None:
     assert (added.returncode, added.stderr) == (0, "")
     assert added.stdout.startswith(f"indexed 30 documents into {to} (")
     assert sum(len(ds.open_index(to / "shards" / name)) for name in ("00000", "00001")) == 80
-    wrong = _denslice("index", str(more), *options, "--shards", "3")
-    assert wrong.returncode == 2
+    wrong = CliRunner().invoke(app, ["index", str(more), *options, "--shards", "3"])
+    assert wrong.exit_code == 2
     assert wrong.stderr == f"error: {to}: has 2 shards, not 3; leave out --shards or build another cluster\n"
-    assert (
-        "was made with --encoder bm25, not mini" in _denslice("index", str(more), *options, "--encoder", "mini").stderr
-    )
-    asked = _denslice("search", str(to), "bakor")
-    assert asked.returncode == 2
+    other = CliRunner().invoke(app, ["index", str(more), *options, "--encoder", "mini"])
+    assert other.exit_code == 2
+    assert "was made with --encoder bm25, not mini" in other.stderr
+    asked = CliRunner().invoke(app, ["search", str(to), "bakor"])
+    assert asked.exit_code == 2
     assert "is a cluster of shards and not one index" in asked.stderr
-    one = _denslice("search", str(to / "shards" / "00000"), "bakor", "--json")
+    one = CliRunner().invoke(app, ["search", str(to / "shards" / "00000"), "bakor", "--json"])
     assert json.loads(one.stdout.splitlines()[0])["id"].startswith("d")
 
 
 def test_the_command_says_what_it_lacks(tmp_path: Path) -> None:
     texts = write_texts(tmp_path / "a.jsonl", 3)
-    done = _denslice("index", str(texts), "--to", str(tmp_path / "c"), "--shards", "2")
-    assert (done.returncode, done.stderr) == (
+    done = CliRunner().invoke(app, ["index", str(texts), "--to", str(tmp_path / "c"), "--shards", "2"])
+    assert (done.exit_code, done.stderr) == (
         2,
         "error: --shards needs --ray ADDRESS: the address of a Ray cluster, or local\n",
     )

@@ -11,8 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import denslice as ds
+from denslice.__main__ import app
 from denslice.cluster.cluster_build import build_cluster
 from denslice.corpus.documents import read_docs
 from serving import KEY, Live
@@ -50,8 +52,8 @@ def test_a_cluster_is_served_searched_changed_and_outlives_a_node(tmp_path: Path
 
 def test_a_cluster_without_an_address_is_told_what_it_lacks(tmp_path: Path) -> None:
     (tmp_path / "cluster.json").write_text('{"format": 1, "shards": 1}')
-    done = subprocess.run([sys.executable, "-m", "denslice", "serve", str(tmp_path)], capture_output=True, text=True)
-    assert done.returncode == 2
+    done = CliRunner().invoke(app, ["serve", str(tmp_path)])
+    assert done.exit_code == 2
     assert done.stderr == (
         f"error: {tmp_path}: is a cluster of shards; say where Ray runs with --ray ADDRESS or --ray local\n"
     )

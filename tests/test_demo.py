@@ -60,6 +60,13 @@ def test_a_python_without_its_sources_is_told(tmp_path: Path, monkeypatch: pytes
         list(stdlib_docs())
 
 
+@pytest.fixture
+def _read_already(docs: dict[str, Doc], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The demo takes the docstrings that have been read for the tests above, and does not read them again."""
+    monkeypatch.setattr("denslice.corpus.demo_docs.stdlib_docs", lambda: iter(docs.values()))
+
+
+@pytest.mark.usefixtures("_read_already")
 def test_the_demo_answers_its_questions_and_says_what_to_type_next(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["demo", "--keep", str(tmp_path / "python.idx")])
     assert result.exit_code == 0, result.output
@@ -72,6 +79,7 @@ def test_the_demo_answers_its_questions_and_says_what_to_type_next(tmp_path: Pat
         assert index.search(question, 1)[0].id.startswith(answer)
 
 
+@pytest.mark.usefixtures("_read_already")
 def test_the_demo_writes_over_nothing(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("mine")
     result = CliRunner().invoke(app, ["demo", "--keep", str(tmp_path)])

@@ -1,7 +1,6 @@
 """Explain: contributions sum to the score, and what the slicing dropped is told."""
 
 import tempfile
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -24,14 +23,6 @@ TEXTS = [
     {"id": "dogs", "title": "Dogs", "text": "A dog chases cats."},
     {"id": "fish", "text": "Fish swim."},
 ]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _without_forcing_files_to_disk() -> Iterator[None]:
-    """Which would be most of the time these tests take."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("os.fsync", lambda handle: None)
-        yield
 
 
 def columns(folder: Path, docs: object, slices: int, query: str = "full", slicing: str = "stride") -> Index:

@@ -52,7 +52,6 @@ def device(request: pytest.FixtureRequest) -> Callable[[], Device]:
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of 64 documents in sections of 16, segments of 300: some hundred documents make many tiles."""
-    monkeypatch.setattr("os.fsync", lambda handle: None)
     monkeypatch.setattr("denslice.index.create.Manifest", partial(Manifest, block=64))
     monkeypatch.setattr("denslice.index.writer.BATCH", 100)
     monkeypatch.setattr("denslice.store.tiers.SEGMENT_DOCS", 300)

@@ -1,11 +1,10 @@
 """Stored weights depend on the document and on the index's options alone, never on what was added before or with it."""
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,13 +15,6 @@ WORDS = ("ant", "bees", "cat", "dogs", "elk", "foxes", "gnu", "hens")
 QUESTIONS = ("ants", "bee cat", "dog dog elk", "ant bee cat dog elk fox gnu hen")
 Operation = tuple[str, Any]
 Scores = list[list[tuple[str, float]]]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _nothing_is_forced_to_disk() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("os.fsync", lambda handle: None)
-        yield
 
 
 def made(folder: str, name: str, encoder: str, **options: Any) -> Index:

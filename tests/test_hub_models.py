@@ -14,27 +14,57 @@ import pytest
 pytest.importorskip("torch", reason="needs the extra [torch]")
 pytest.importorskip("transformers", reason="needs the extra [torch]")
 
+from huggingface_hub import constants
+
+import denslice as ds
 from denslice.encoders.model_config import ModelConfig
+from denslice.encoders.torch import loader
 from denslice.encoders.torch.bi_encoder import BiEncoder
 from denslice.encoders.torch.loader import fingerprint
+from denslice.reproduce.collection import read_collection
+from denslice.reproduce.encoding import NamedModel, encode
 from small_models import make_folder
 
+NAME = "someone/some-model"
 FIRST, SECOND = "1" * 40, "2" * 40
-MAKE = """import denslice as ds
-ds.Index.create("my.idx", "someone/some-model", slices=16).add([{"id": "1", "text": "cat"}])"""
-SEARCH = "import denslice as ds; print(ds.open_index('my.idx').search('cat')[0].score)"
+IN_A_NEW_PROCESS = """
+import denslice as ds
+index = ds.open_index("my.idx")
+print(index.search("cat")[0].score, index.info()["encoder_options"]["revision"])
+new = ds.Index.create("new.idx", "someone/some-model", slices=16)
+new.add([{"id": "1", "text": "cat"}])
+print(new.search("cat")[0].score, new.info()["encoder_options"]["revision"])
+"""
 
 
-@pytest.fixture
-def cache(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def revisions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A hub's cache with two revisions of one model, which differ in λ; the first is the newest that is known."""
-    model = tmp_path / "home" / "hub" / "models--someone--some-model"
+    folder = tmp_path_factory.mktemp("hub")
+    model = folder / "home" / "hub" / "models--someone--some-model"
     config = ModelConfig(lexical="splade", dense="cls", lam=2.0, max_length=32, query_length=16)
-    BiEncoder.load(make_folder(tmp_path / "backbone"), config).save(model / "snapshots" / FIRST)
+    BiEncoder.load(make_folder(folder / "backbone"), config).save(model / "snapshots" / FIRST)
     other = shutil.copytree(model / "snapshots" / FIRST, model / "snapshots" / SECOND) / "denslice.json"
     other.write_text(json.dumps(json.loads(other.read_text()) | {"lam": 5.0}))
     points_to(model, FIRST)
-    return model
+    return folder / "home"
+
+
+@pytest.fixture
+def cache(revisions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of that cache, which this process works with, in the working folder and without a network."""
+    shutil.copytree(revisions, tmp_path / "home")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "home" / "hub"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    forget()
+    return tmp_path / "home" / "hub" / "models--someone--some-model"
+
+
+def forget() -> None:
+    """Make this process know as much of models as a new one."""
+    fingerprint.cache_clear()
+    loader._loaded.cache_clear()
 
 
 def points_to(model: Path, revision: str) -> None:
@@ -42,47 +72,49 @@ def points_to(model: Path, revision: str) -> None:
     (model / "refs" / "main").write_text(revision)
 
 
-def python(code: str, folder: Path) -> str:
-    """What a process of its own says, with this cache and no network."""
-    variables = os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(folder / "home")}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=variables, cwd=folder)
-    return (done.stdout + done.stderr).strip()
+def make() -> None:
+    ds.Index.create("my.idx", NAME, slices=16).add([{"id": "1", "text": "cat"}])
+    forget()
+
+
+def score() -> float:
+    return ds.open_index("my.idx").search("cat")[0].score
 
 
 def test_an_index_goes_on_with_the_revision_it_was_made_with(cache: Path, tmp_path: Path) -> None:
-    assert python(MAKE, tmp_path) == ""
-    before = python(SEARCH, tmp_path)
+    make()
+    before = score()
     points_to(cache, SECOND)
-    assert python(SEARCH, tmp_path) == before
-    told = python("import denslice as ds; print(ds.open_index('my.idx').info()['encoder_options'])", tmp_path)
-    assert FIRST in told
-    python(MAKE.replace("my.idx", "new.idx"), tmp_path)
-    assert python(SEARCH.replace("my.idx", "new.idx"), tmp_path) != before
+    variables = os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "home")}
+    done = subprocess.run([sys.executable, "-c", IN_A_NEW_PROCESS], capture_output=True, text=True, env=variables)
+    assert done.stderr == ""
+    same, same_revision, other, newest = done.stdout.split()
+    assert (float(same), same_revision) == (pytest.approx(before), FIRST)
+    assert newest == SECOND
+    assert float(other) != pytest.approx(before)
 
 
-def test_other_contents_under_the_same_revision_are_refused(cache: Path, tmp_path: Path) -> None:
-    python(MAKE, tmp_path)
-    (cache / "snapshots" / FIRST / "denslice.json").write_bytes(
-        (cache / "snapshots" / SECOND / "denslice.json").read_bytes()
-    )
-    said = python(SEARCH, tmp_path)
-    assert f"InputError: someone/some-model at revision {FIRST} in " in said
-    assert "is not the model this index was made with; put it back or make a new index" in said
+def test_other_contents_under_the_same_revision_are_refused(cache: Path) -> None:
+    make()
+    shutil.copy(cache / "snapshots" / SECOND / "denslice.json", cache / "snapshots" / FIRST / "denslice.json")
+    with pytest.raises(ds.InputError, match=f"^{NAME} at revision {FIRST} in .*: is not the model this index was made"):
+        score()
 
 
-def test_a_revision_that_is_gone_from_the_cache_is_named(cache: Path, tmp_path: Path) -> None:
-    python(MAKE, tmp_path)
+def test_a_revision_that_is_gone_from_the_cache_is_named(cache: Path) -> None:
+    make()
     shutil.rmtree(cache / "snapshots" / FIRST)
     points_to(cache, SECOND)
-    said = python(SEARCH, tmp_path)
-    assert f"InputError: no model folder someone/some-model at revision {FIRST}; as a name on the" in said
+    with pytest.raises(ds.InputError, match=f"^no model folder {NAME} at revision {FIRST}; as a name on the"):
+        score()
 
 
 def test_a_folder_with_the_name_of_the_hub_id_does_not_take_its_place(cache: Path, tmp_path: Path) -> None:
-    python(MAKE, tmp_path)
-    before = python(SEARCH, tmp_path)
+    make()
+    before = score()
     shutil.copytree(cache / "snapshots" / SECOND, tmp_path / "someone" / "some-model")
-    assert python(SEARCH, tmp_path) == before
+    forget()
+    assert score() == before
 
 
 @pytest.mark.parametrize(
@@ -113,11 +145,9 @@ def test_vectors_of_two_revisions_are_never_mixed(cache: Path, tmp_path: Path) -
     (data / "corpus.jsonl").write_text('{"_id": "d", "text": "a cat"}\n')
     (data / "queries.jsonl").write_text('{"_id": "q", "text": "cat"}\n')
     (data / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\td\t1\n")
-    encode = """from pathlib import Path
-from denslice.reproduce.collection import read_collection
-from denslice.reproduce.encoding import NamedModel, encode
-encode(read_collection("data", "test"), NamedModel("hub", "someone/some-model"), Path("work"))"""
-    assert python(encode, tmp_path) == ""
+    encode(read_collection("data", "test"), NamedModel("hub", NAME), Path("work"))
     next((tmp_path / "work" / "hub").glob("docs-*/*.npz")).unlink()
     points_to(cache, SECOND)
-    assert "was encoded by another model than someone/some-model; remove it" in python(encode, tmp_path)
+    forget()
+    with pytest.raises(ds.InputError, match=f"was encoded by another model than {NAME}; remove it"):
+        encode(read_collection("data", "test"), NamedModel("hub", NAME), Path("work"))

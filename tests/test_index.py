@@ -38,14 +38,6 @@ STRANGE = [
 ]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _without_forcing_files_to_disk() -> Iterator[None]:
-    """Which would be most of the time these tests take."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("os.fsync", lambda handle: None)
-        yield
-
-
 @pytest.fixture
 def index(tmp_path: Path) -> Index:
     index = Index.create(tmp_path / "my.idx", "bm25")

@@ -30,12 +30,11 @@ Pairs = list[tuple[str, float]]
 
 @pytest.fixture(scope="module", autouse=True)
 def _small_segments() -> Iterator[None]:
-    """Segments of 4 documents and blocks of 64, so that a few documents make a merge; nothing is forced to disk."""
+    """Segments of 4 documents and blocks of 64, so that a few documents make a merge."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("denslice.index.create.Manifest", partial(Manifest, block=64))
         patch.setattr("denslice.index.writer.BATCH", 2)
         patch.setattr("denslice.store.tiers.SEGMENT_DOCS", 4)
-        patch.setattr("os.fsync", lambda handle: None)
         yield
 
 

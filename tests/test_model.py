@@ -14,6 +14,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="transformer models need torch")
 pytest.importorskip("transformers", reason="transformer models need transformers")
 
+from huggingface_hub import constants  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
 
 from denslice import InputError  # noqa: E402
@@ -370,24 +371,26 @@ def run_python(code: str, **variables: str) -> str:
 
 @pytest.mark.parametrize("variable", ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"])
 def test_a_hub_name_offline_says_so(variable: str, tmp_path: Path) -> None:
-    code = "from denslice.encoders.torch.bi_encoder import BiEncoder; BiEncoder.load('someone/some-model')"
+    code = "from denslice.encoders.torch.hub import local_folder; local_folder('someone/some-model')"
     said = run_python(code, **{variable: "1", "HF_HOME": str(tmp_path)})
     assert "InputError: no model folder someone/some-model" in said
     assert f"{variable}" in said
     assert "forbids downloading" in said
 
 
-def test_a_hub_name_offline_is_read_from_the_cache(folder: Path, tmp_path: Path) -> None:
+def test_a_hub_name_offline_is_read_from_the_cache(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     snapshot = tmp_path / "home" / "hub" / "models--someone--some-model" / "snapshots" / "abc"
     shutil.copytree(folder, snapshot)
     refs = snapshot.parents[1] / "refs"
     refs.mkdir()
     (refs / "main").write_text("abc")
-    code = (
-        "from denslice.encoders.torch.bi_encoder import BiEncoder, ModelConfig;"
-        "print(BiEncoder.load('someone/some-model', ModelConfig(dense='cls')).width)"
-    )
-    assert run_python(code, HF_HUB_OFFLINE="1", HF_HOME=str(tmp_path / "home")).strip() == str(WIDTH)
+    code = "from denslice.encoders.torch.hub import local_folder; print(local_folder('someone/some-model'))"
+    assert run_python(code, HF_HUB_OFFLINE="1", HF_HOME=str(tmp_path / "home")) == f"{snapshot}\n"
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "home" / "hub"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    assert BiEncoder.load("someone/some-model", ModelConfig(dense="cls")).width == WIDTH
 
 
 def test_without_torch_the_extra_is_named() -> None:

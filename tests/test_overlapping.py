@@ -28,12 +28,11 @@ Work = Callable[[Writer], int]
 
 @pytest.fixture(scope="module", autouse=True)
 def _small_segments() -> Iterator[None]:
-    """Segments of 4 documents, so that a few make several; nothing is forced to disk."""
+    """Segments of 4 documents, so that a few make several."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("denslice.index.create.Manifest", partial(Manifest, block=64))
         patch.setattr("denslice.index.writer.BATCH", 2)
         patch.setattr("denslice.store.tiers.SEGMENT_DOCS", 4)
-        patch.setattr("os.fsync", lambda handle: None)
         yield
 
 

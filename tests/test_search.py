@@ -64,11 +64,8 @@ def _tiny_blocks_and_segments() -> Iterator[None]:
     """Blocks of 32 documents and segments of 100: a few hundred documents go through every turn of the scan.
 
     No index is small enough for numpy but on the route that takes it for all.
-
-    Files are not forced to disk, which would be most of the time these tests take.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("os.fsync", lambda handle: None)
         patch.setattr("denslice.index.create.Manifest", partial(Manifest, block=32))
         patch.setattr("denslice.index.writer.BATCH", 50)
         patch.setattr("denslice.store.tiers.SEGMENT_DOCS", 100)

@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from denslice import Index
+from denslice.__main__ import app
 from serving import KEY, Live
 from waiting import wait_until
 
@@ -153,10 +155,8 @@ def test_a_start_that_cannot_be_is_told_in_one_line(folder: Path, tmp_path: Path
             ([folder, "--limit", "max_k=many"], "is not a number"),
             ([folder, "--port", "99999"], "between 0 and 65535"),
         ):
-            done = subprocess.run(
-                [*DENSLICE, "serve", *map(str, arguments)], capture_output=True, text=True, timeout=60
-            )
-            assert done.returncode == 2
+            done = CliRunner().invoke(app, ["serve", *map(str, arguments)])
+            assert done.exit_code == 2
             assert told in done.stderr
             assert done.stderr.count("\n") == 1
             assert done.stdout == ""

@@ -44,11 +44,8 @@ def train(
     device: Annotated[OptionalText, typer.Option(help="auto (a GPU if there is one) or cpu.")] = None,
 ) -> None:
     """Train an encoder: SPLADE, uniCOIL, dense, or a lexical and a dense one jointly."""
-    try:
-        from denslice.train import loop
-        from denslice.train.config import read_config
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("training", "train") from error
+    from denslice.train.config import read_config
+
     given = {"data": data, "backbone": backbone, "out": out, "negatives": negatives, "steps": steps}
     given |= {
         "warmup_steps": warmup_steps,
@@ -58,7 +55,11 @@ def train(
         "seed": seed,
         "device": device,
     }
-    settings = read_config(config, **given)
+    settings = read_config(config, **given)  # first: a typing error is told before torch takes seconds to load
+    try:
+        from denslice.train import loop
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("training", "train") from error
     with _bar(settings.optimizer.steps) as watch:
         folder = loop.train(settings, resume, watch)
     typer.echo(folder)

@@ -1,0 +1,16 @@
+"""What holds for every test: a thread for each library that brings its own, and no waiting for the disk."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+os.environ["OMP_NUM_THREADS"] = "1"  # before torch is loaded: models as small as those of the tests are slower on more
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _nothing_is_forced_to_disk() -> Iterator[None]:
+    """A commit here does not wait for the disk, which was most of its time; in processes that tests start, it does."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.fsync", lambda handle: None)
+        yield
