@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 IndexFolder = Annotated[Path, typer.Argument(metavar="INDEX", help="Folder of the index.", show_default=False)]
 Wait = Annotated[float, typer.Option(metavar="SECONDS", help="How long to wait for another writer.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+METAVARS = {"where": "JSON", "filterable": "FIELD,...", "leave_out": "PART,..."}
 Command = TypeVar("Command", bound=Callable[..., None])
 
 
@@ -50,9 +51,6 @@ def flags(options: type, *, are_chosen: bool = False, **defaults: Any) -> Callab
     return with_flags
 
 
-METAVARS = {"where": "JSON", "filterable": "FIELD,...", "leave_out": "PART,..."}
-
-
 def _as_flag(kind: Any, default: Any) -> tuple[Any, Any]:
     """Return the type and default of a flag. Lists are given with commas, objects as JSON."""
     if default == ():
@@ -64,7 +62,10 @@ def parsed(options: Mapping[str, Any]) -> Any:
     """Return options as the library takes them, from flags as the user gave them."""
     given = dict(options)
     if given.get("where") is not None:
-        given["where"] = _json("--where", given["where"])
+        try:
+            given["where"] = json.loads(given["where"])
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"--where is not JSON ({error}): {given['where']}") from None
     for name in ("filterable", "leave_out"):
         if given.get(name) is not None:
             given[name] = tuple(given[name].split(",")) if given[name] else ()
@@ -91,10 +92,3 @@ def open_folder(folder: Path, given: Mapping[str, Any] | None = None) -> Index:
 def taken(options: type, given: dict[str, Any]) -> dict[str, Any]:
     """Remove the flags of these options from those that were given, and return them."""
     return {one.name: given.pop(one.name) for one in shown(options) if one.name in given}
-
-
-def _json(flag: str, text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{flag} is not JSON ({error}): {text}") from None

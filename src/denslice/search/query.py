@@ -17,7 +17,7 @@ from denslice.store.segment import Segment
 from denslice.vectors import Floats, Ints, Phrases
 
 STRONGEST = 8  # weights that stage one uses at least, however large θ is
-FEW_MORE = 256  # up to k and so many candidates are all rescored at once
+FEW_MORE = 256  # up to k + FEW_MORE candidates are all rescored at once
 Mask = npt.NDArray[np.uint8]  # a 0 for each row that must not be found, or empty to allow all rows
 NO_MASK: Mask = np.zeros(0, dtype=np.uint8)
 NO_ROWS: Ints = np.zeros(0, dtype=np.int64)

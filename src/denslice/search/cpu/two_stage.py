@@ -48,13 +48,13 @@ def search(segments: Parts, query: QueryVectors, options: SearchOptions, masks: 
     """Return the k best documents. A mask has a 0 for each row that must not be found, or is empty to allow all."""
     if is_plain(segments, options):
         return search_plainly(segments, query, options, masks)
-    if are_words(query, options):
-        return search_words(segments, [query], options, masks)[0]
+    if is_lexical(query, options):
+        return search_lexical(segments, [query], options, masks)[0]
     if not options.rerank:
         return first_stage(segments, query, options, masks)
     if options.candidates_from == "lexical" and query.dense is not None and len(query.keys):
         return _best_of_candidates(segments, query, options, masks)
-    dense = [NO_SCORES if query.dense is None else _dense_scores(segment, query) for segment in segments]
+    dense = [_dense_scores(segment, query) for segment in segments]
     every = np.concatenate(dense) if any(map(len, dense)) else NO_SCORES
     positions, bounds = retrieve(segments, query, options, masks, dense)
     positions, lexical = rerank_best(segments, positions, bounds, query, every, options.k)
@@ -65,10 +65,8 @@ def search_some(
     segments: Parts, queries: Sequence[QueryVectors], options: SearchOptions, masks: Sequence[Mask]
 ) -> list[Found]:
     """Return the k best documents of each query."""
-    if is_plain(segments, options):
-        return [search_plainly(segments, query, options, masks) for query in queries]
-    if options.k <= DEEP_K and all(are_words(query, options) for query in queries):
-        return search_words(segments, queries, options, masks)
+    if options.k <= DEEP_K and not is_plain(segments, options) and all(is_lexical(q, options) for q in queries):
+        return search_lexical(segments, queries, options, masks)
     return [search(segments, query, options, masks) for query in queries]
 
 
@@ -105,12 +103,12 @@ def search_plainly(segments: Parts, query: QueryVectors, options: SearchOptions,
     return Found(at, rows, ids, scores[best], lexical[best], dense[best] if len(dense) else dense)
 
 
-def are_words(query: QueryVectors, options: SearchOptions) -> bool:
+def is_lexical(query: QueryVectors, options: SearchOptions) -> bool:
     """Return whether a search is lexical and uses every token of the query, exactly or with pruning."""
     return query.dense is None and options.rerank and options.theta == 0 and len(query.keys) <= MAX_NARROW_TOKENS
 
 
-def search_words(
+def search_lexical(
     segments: Parts, queries: Sequence[QueryVectors], options: SearchOptions, masks: Sequence[Mask]
 ) -> list[Found]:
     """Return the k best documents of each lexical query, in one call of compiled code."""

@@ -83,7 +83,8 @@ class GpuShare:
 
     def start(self, plans: Sequence[QueryPlan], allowed: Handle | None) -> Started:
         """Start the search of similar queries, with exact scores from the GPU, without waiting for its end."""
-        memory = self._memory(len(plans), sum(len(p.keys) for p in plans), _rounded_up(max(p["k"] for p in plans)))
+        results = -(-max(p["k"] for p in plans) // 256) * 256 + 256  # k, and some that tie with the k-th
+        memory = self._memory(len(plans), sum(len(p.keys) for p in plans), results)
         memory.write(plans)
         memory.run(len(plans), plans[0], allowed)
         return Started(memory, plans, allowed)
@@ -115,7 +116,7 @@ class GpuShare:
         return self.positions(places), bounds.astype(np.float32), dense[places] if len(dense) else dense
 
     def _memory(self, queries: int, keys: int, results: int) -> SearchMemory:
-        """Return memory that no search uses for so many queries, larger than before if it was too small."""
+        """Return memory for this number of queries that no search uses, enlarged if it was too small."""
         memories, most_queries = self._memories[queries == 1], 1 if queries == 1 else QUERIES_PER_LAUNCH
         found = next((memory for memory in memories if not memory.busy), None)
         if found is None or keys > found.key_room or results > found.results:
@@ -123,7 +124,8 @@ class GpuShare:
             if found:
                 memories.remove(found)
             with self.device.using():
-                found = SearchMemory(self, most_queries, max(_power(keys), room), max(results, most))
+                key_room = max(room, 1 << max(0, keys - 1).bit_length())
+                found = SearchMemory(self, most_queries, key_room, max(results, most))
             memories.append(found)
         return found
 
@@ -295,12 +297,3 @@ def _placed(tiles: npt.NDArray[np.void], first: int) -> npt.NDArray[np.void]:
     placed = tiles.copy()
     placed["first"] += np.uint32(first)
     return placed
-
-
-def _power(count: int) -> int:
-    return 1 << max(0, count - 1).bit_length()
-
-
-def _rounded_up(k: int) -> int:
-    """Return room for k results and some that tie with the last."""
-    return -(-k // 256) * 256 + 256

@@ -24,7 +24,7 @@ UNITS = 1 << 10  # pieces of posting lists that a thread block has in shared mem
 SIEVE = 1 << 15  # bits for the keys of a query: a key whose bit is not set is not in the query
 KEYS_EACH = 2  # keys that a thread looks up at once
 AHEAD = 2  # units that a warp loads before it adds the first
-FEW = 1 << 12  # up to so many candidates are all scored exactly at once
+FEW = 1 << 12  # up to FEW candidates are all scored exactly at once
 NEAR = 1 << 12  # finalists near the k-th score that fit shared memory
 RANKED = 1 << 15  # finalists that a GPU sorts; if there are more, the host sorts them
 LARGEST_SCORE = 2**31 - 1  # the largest score of stage one, in units
@@ -36,14 +36,8 @@ SHORT_SECTION = 48  # postings that a section of a list has on average, at least
 ENTRY = np.dtype([("start", "<u4"), ("groups", "<u2"), ("maximum", "<u2")])
 TILE = np.dtype(
     [(name, "<u8") for name in ("key_starts", "list_blocks", "entries", "rows", "values", "row_starts", "row_keys")]
-    + [
-        ("row_weights", "<u8"),
-        ("dense", "<u8"),
-        ("weights", "<u8"),
-        ("keys", "<u4"),
-        ("first", "<u4"),
-        ("count", "<u4"),
-    ]
+    + [(name, "<u8") for name in ("row_weights", "dense", "weights")]
+    + [(name, "<u4") for name in ("keys", "first", "count")]
     + [("block", "<u2"), ("section", "<u2"), ("blocks", "<u2"), ("wide_keys", "<u2"), ("unused", "<u4")]
 )
 QUERY = np.dtype(
