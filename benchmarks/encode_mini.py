@@ -30,7 +30,7 @@ def main() -> None:
     given = _arguments()
     texts = [doc.contents for doc in islice(read_docs([str(given.corpus)]), given.texts)]
     queries = [query.text for query in islice(read_queries(str(given.queries)), 200)]
-    ours = encoders.load("mini", encoders.checked_options("mini", {}), Growth(Vocabulary()), 100.0)
+    ours = encoders.load("mini", encoders.checked_options("mini", {}), Growth(Vocabulary()))
     theirs = SentenceTransformer(str(given.minilm), device="cpu")
     theirs.max_seq_length = 256
     together = ours.encode_docs(texts[:32])

@@ -14,7 +14,7 @@ from typing import Any
 
 import serve_load
 import three_node_cluster
-from denslice.bench.bench_table import is_good, reported, table
+from denslice.bench.bench_table import MISSED, is_good, reported, table
 from denslice.bench.recall_plot import recall_against_time, time_against_size
 from denslice.bench.result_lines import Line
 from denslice.capacity.plan import CapacityPlan, Need, plan, rates
@@ -93,7 +93,7 @@ def _by_size(some: Sequence[Line]) -> str:
     for line in some:
         ours = _denslice(line)
         exact, pruned = (reported(_denslice(line, name)) for name in ("denslice", "denslice, pruning"))
-        times = [f"{point['p50_ms']:.2f}" for points in (exact, pruned) for point in points if is_good(point)]
+        times = [f"{point['p50_ms']:.2f}" if is_good(point) else MISSED for point in (*exact, *pruned)]
         build = ours["build"]
         size = f"{build['bytes'] / ours['documents']:,.0f}"
         rows.append([f"{ours['documents']:,}", *times, f"{build['build_s']:.1f}", size])

@@ -27,7 +27,7 @@ from denslice.vectors import Floats
 from forked import FAILED, Child
 
 QUERIES = ("w1 w2 w300", "w7", "rare3 w5 w6 w8", "nothing")
-SMALL = two_stage.SMALL
+SMALL = two_stage.SMALL_INDEX
 EXPLAINED = ("a3", "b5")
 VOCAB, DIMENSIONS = 60, 8
 WRONG = "wrong answers"
@@ -100,7 +100,7 @@ def files(index: Path) -> list[str]:
 def answers(index: Index) -> list[Any]:
     """All that a reader can ask of the index."""
     told: list[Any] = [index.info().to_dict() | {"path": "", "generation": 0}]
-    for two_stage.SMALL in (0, SMALL):  # by compiled loops, and in numpy
+    for two_stage.SMALL_INDEX in (0, SMALL):  # by compiled loops, and in numpy
         told += vector_answers(index) if index.info()["encoder"] == "vectors" else text_answers(index)
     told += [index.get(id) for id in ("a1", "a11", "b29", "nobody")]
     return [*told, [str(doc) for doc in index.docs()]]

@@ -584,7 +584,7 @@ def test_merge_says_what_it_rewrote(index: Path, tmp_path: Path) -> None:
 
 
 def test_verify_tells_a_whole_index_from_a_damaged_one(index: Path) -> None:
-    assert denslice("verify", index).stdout.startswith(f"{index} is whole: 3 documents, ")
+    assert denslice("verify", index).stdout.startswith(f"{index} is intact: 3 documents, ")
     damaged = next((index / "segments").rglob("*.arrays"))
     data = bytearray(damaged.read_bytes())
     data[-1] ^= 1

@@ -55,7 +55,7 @@ def test_a_cluster_without_an_address_is_told_what_it_lacks(tmp_path: Path) -> N
     done = CliRunner().invoke(app, ["serve", str(tmp_path)])
     assert done.exit_code == 2
     assert done.stderr == (
-        f"error: {tmp_path}: is a cluster of shards; say where Ray runs: --ray ADDRESS, or --ray local\n"
+        f"error: {tmp_path}: is a cluster of shards; say where Ray runs with --ray ADDRESS or --ray local\n"
     )
 
 

@@ -25,9 +25,10 @@ from denslice.index.reader import Reader
 from denslice.options import OpenOptions, SearchOptions
 from denslice.search.cpu.score_units import WIDE
 from denslice.search.gpu import layout, upload
-from denslice.search.gpu.card import RECORD
-from denslice.search.gpu.device import Device, cuda_devices, device_numbers
+from denslice.search.gpu.cuda import cuda_devices, device_numbers
+from denslice.search.gpu.device import Device
 from denslice.search.gpu.gpu_searcher import GpuSearcher
+from denslice.search.gpu.gpu_share import RECORD
 from denslice.store.manifest import Manifest
 from denslice.store.snapshot import Snapshot
 from denslice.vectors import Encoded
@@ -54,7 +55,7 @@ def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("denslice.index.create.Manifest", partial(Manifest, block=64))
     monkeypatch.setattr("denslice.index.writer.BATCH", 100)
     monkeypatch.setattr("denslice.store.tiers.SEGMENT_DOCS", 300)
-    small = {"TILE_ROWS": 16, "SHORT": 0, "UNITS": 16, "FEW": 100, "NEAR": 256}
+    small = {"TILE_ROWS": 16, "SHORT_SECTION": 0, "UNITS": 16, "FEW": 100, "NEAR": 256}
     for name, value in small.items():
         monkeypatch.setattr(layout, name, value)
 
@@ -148,8 +149,8 @@ def test_stage_one_alone_is_the_cpu_s(tmp_path: Path, device: Callable[[], Devic
 def test_a_batch_finds_what_each_query_finds_alone(
     tmp_path: Path, device: Callable[[], Device], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for place in ("card", "gpu_searcher"):
-        monkeypatch.setattr(f"denslice.search.gpu.{place}.TOGETHER", 5)
+    for place in ("gpu_share", "gpu_searcher"):
+        monkeypatch.setattr(f"denslice.search.gpu.{place}.QUERIES_PER_LAUNCH", 5)
     index = made(tmp_path, exact(1, (400, VOCAB)), vectors(2, (400, DIMENSIONS)))
     card = on_card(index, device())
     queries = Encoded(sp.csr_array(exact(3, (13, VOCAB), 0.2)), vectors(4, (13, DIMENSIONS)))
@@ -168,7 +169,7 @@ def test_a_batch_finds_what_each_query_finds_alone(
 def test_a_query_of_a_batch_with_too_many_candidates_is_searched_again_alone(
     tmp_path: Path, device: Callable[[], Device], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("denslice.search.gpu.card.ROOM", 30)
+    monkeypatch.setattr("denslice.search.gpu.gpu_share.BATCH_CANDIDATES", 30)
     index = made(tmp_path, exact(1, (400, VOCAB)))
     card = on_card(index, device())
     queries = Encoded(sp.csr_array(exact(3, (4, VOCAB), 0.5)))
@@ -289,7 +290,7 @@ def test_a_card_arranges_postings_as_the_definition_does(tmp_path: Path) -> None
         for device in (NumpyDevice(), real_card()):
             with device.using():
                 launch = device.compile(256, 1, 0)
-            taken = upload.take_in(device, launch, segment, (), 16)
+            taken = upload.upload_segment(device, launch, segment, (), 16)
             with device.using():
                 held.append([device.get(array) for array in taken.arrays[:7]])
         for ours, theirs in zip(*held, strict=True):
@@ -540,7 +541,7 @@ def test_devices_have_numbers() -> None:
         [0, 1],
         [0, 0],
     ]
-    with pytest.raises(InputError, match="there is no card 2; this machine has 2"):
+    with pytest.raises(InputError, match="there is no GPU 2; this machine has 2"):
         device_numbers("cuda:2", 2)
 
 

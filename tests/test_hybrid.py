@@ -30,7 +30,7 @@ def _small_indexes(request: pytest.FixtureRequest) -> Iterator[None]:
     """Small indexes searched as they are shipped to be, and as larger ones are."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "compiled loops":
-            patch.setattr(two_stage, "SMALL", 0)
+            patch.setattr(two_stage, "SMALL_INDEX", 0)
         yield
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from denslice.cli.output import snippet
 from denslice.encoders.analysis import Analyzer
-from denslice.search.matches import LOOKED_AT, NEAR, excerpt, matches
+from denslice.search.matches import EXCERPT_WINDOW, MATCHED_CHARACTERS, excerpt, matches
 
 words = Analyzer().words
 
@@ -23,16 +23,16 @@ def test_pairs_of_characters_are_marked_in_scripts_without_spaces() -> None:
 
 
 def test_only_the_beginning_of_a_text_is_looked_at() -> None:
-    text = "cat " * LOOKED_AT
+    text = "cat " * MATCHED_CHARACTERS
     spans = matches(text, {"cat"}, words)
-    assert len(spans) == LOOKED_AT // 4
-    assert spans[-1].end <= LOOKED_AT
+    assert len(spans) == MATCHED_CHARACTERS // 4
+    assert spans[-1].end <= MATCHED_CHARACTERS
 
 
 def test_a_word_that_the_bound_cuts_in_half_is_not_marked() -> None:
-    text = "x" * (LOOKED_AT - 4) + " catsup"
+    text = "x" * (MATCHED_CHARACTERS - 4) + " catsup"
     assert matches(text, {"cat"}, words) == []
-    assert matches(text[:LOOKED_AT], {"cat"}, words) != []
+    assert matches(text[:MATCHED_CHARACTERS], {"cat"}, words) != []
 
 
 def test_each_different_word_is_analysed_once() -> None:
@@ -70,7 +70,7 @@ def test_an_excerpt_is_never_longer_than_asked_and_shows_what_can_be_shown(text:
     assert 0 <= start <= end <= len(text)
     assert end - start <= width
     spans = matches(text, tokens, words)
-    near = min(NEAR, width - 2 * lead)
+    near = min(EXCERPT_WINDOW, width - 2 * lead)
 
     def variety(at: int) -> int:
         return len({span.token for span in spans if at <= span.start <= at + near})
@@ -82,7 +82,7 @@ def test_an_excerpt_is_never_longer_than_asked_and_shows_what_can_be_shown(text:
 
 
 def test_a_snippet_of_a_long_text_is_short_and_says_that_there_is_more() -> None:
-    text = "A cat sat. " + "x" * LOOKED_AT + " cat"
+    text = "A cat sat. " + "x" * MATCHED_CHARACTERS + " cat"
     shown = snippet(text, {"cat", "sat"}, words, 160)
     assert shown.plain.startswith("A cat sat. x")
     assert shown.plain.endswith(" …")

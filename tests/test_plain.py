@@ -40,12 +40,12 @@ OUTGROWN = """
 import sys
 import numpy as np
 from denslice import Index
-from denslice.search.cpu.two_stage import SMALL
+from denslice.search.cpu.two_stage import SMALL_INDEX
 index = Index.create("i", "vectors", vocab=12, slices=12, slicing="stride")
 index.add_vectors(["small"], np.ones((1, 12), np.float32))
 if {searched}:
     index.search_vectors(np.ones((1, 12), np.float32))
-rows = SMALL // 12 + 1
+rows = SMALL_INDEX // 12 + 1
 index.add_vectors([str(n) for n in range(rows)], np.ones((rows, 12), np.float32))
 words = sys.modules.get("denslice.search.cpu.lexical")
 print(words is not None and len(words.best_by_words.signatures) == 1)
@@ -115,7 +115,7 @@ def in_two_segments(folder: Path, docs: np.ndarray, dense: np.ndarray) -> Parts:
 
 def compiled(parts: Parts, query: QueryVectors, k: int, masks: Sequence[np.ndarray]) -> Found:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(two_stage, "SMALL", -1)
+        patch.setattr(two_stage, "SMALL_INDEX", -1)
         return two_stage.search(parts, query, SearchOptions(k), masks)
 
 
@@ -135,7 +135,7 @@ def test_only_exact_searches_of_few_weights_are_done_in_numpy(tmp_path: Path) ->
     for other in ({"theta": 0.5}, {"pruning": 0.1}, {"rerank": False}, {"candidates_from": "lexical"}):
         assert not two_stage.is_plain(parts, SearchOptions(3, **other))
     many = Index.create(tmp_path / "many", "vectors", vocab=VOCAB, slices=VOCAB, slicing="stride")
-    rows = two_stage.SMALL // VOCAB + 1
+    rows = two_stage.SMALL_INDEX // VOCAB + 1
     many.add_vectors([str(n) for n in range(rows)], np.ones((rows, VOCAB), np.float32))
     assert not two_stage.is_plain(Parts(Snapshot(many.path).segments), SearchOptions(3))
 

@@ -19,7 +19,7 @@ from denslice.index.reader import Reader
 from denslice.options import SearchOptions
 from denslice.search.cpu import two_stage
 from denslice.search.cpu.addresses import Parts
-from denslice.search.gpu.device import cuda_devices
+from denslice.search.gpu.cuda import cuda_devices
 from denslice.search.gpu.gpu_searcher import GpuSearcher
 from denslice.search.query import QueryVectors, best_of
 from denslice.slicing import KINDS
@@ -48,7 +48,7 @@ def route(request: pytest.FixtureRequest) -> Route:
 
 def _in_numpy(index: Index, query: Rows, k: int) -> Ranking:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(two_stage, "SMALL", EVERYTHING)
+        patch.setattr(two_stage, "SMALL_INDEX", EVERYTHING)
         return index.search_vectors(query, k=k)
 
 
@@ -69,8 +69,8 @@ def _tiny_blocks_and_segments() -> Iterator[None]:
         patch.setattr("denslice.index.create.Manifest", partial(Manifest, block=32))
         patch.setattr("denslice.index.writer.BATCH", 50)
         patch.setattr("denslice.store.tiers.SEGMENT_DOCS", 100)
-        patch.setattr("denslice.search.cpu.two_stage.ROOM", 64)
-        patch.setattr("denslice.search.cpu.two_stage.SMALL", 0)
+        patch.setattr("denslice.search.cpu.two_stage.INITIAL_CANDIDATES", 64)
+        patch.setattr("denslice.search.cpu.two_stage.SMALL_INDEX", 0)
         yield
 
 

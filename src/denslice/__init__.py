@@ -1,9 +1,9 @@
-"""denslice: hybrid search in one index, explained. The public names, and nothing else."""
+"""denslice: hybrid search in one index, with explanations. This module has the public names and nothing else."""
 
 import sys
 
 if sys.platform == "win32":
-    raise ImportError("denslice runs on Linux and macOS; on Windows, install it in WSL, where it is the same")
+    raise ImportError("denslice runs on Linux and macOS; on Windows, install it in WSL")
 
 from denslice.cluster.cluster import open_cluster
 from denslice.densify import densify

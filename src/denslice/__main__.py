@@ -1,6 +1,6 @@
-"""`denslice`, also as `python -m denslice`: the commands of the product, and those of the laboratory beside them.
+"""The command `denslice`, also `python -m denslice`: the commands of the product and of the laboratory.
 
-The product never imports the laboratory (train, reproduce, bench); this file is the one place that knows both.
+The product never imports the laboratory (train, reproduce, bench). Only this file imports both.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from denslice.train.train_command import train
 
 app.command()(train)
 app.command()(reproduce)
-bench = typer.Typer(help="Time search beside its peers.", no_args_is_help=True)
+bench = typer.Typer(help="Compare the speed of search with other libraries.", no_args_is_help=True)
 bench.command()(cpu)
 bench.command()(gpu)
 app.add_typer(bench, name="bench")

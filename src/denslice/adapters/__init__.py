@@ -1,1 +1,1 @@
-"""denslice as a part of other libraries, each adapter a file with an extra of its own."""
+"""Adapters that make an index a component of other libraries. Each has its own file and its own extra."""

@@ -1,4 +1,4 @@
-"""An index as a Haystack component: `DensliceRetriever("my.idx", top_k=5)`, with Haystack's own filters."""
+"""An index as a Haystack component: `DensliceRetriever("my.idx", top_k=5)`, with the filters of Haystack."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COMPARISONS = {"==": "eq", "!=": "ne", ">": "gt", ">=": "gte", "<": "lt", "<=": 
 
 @component
 class DensliceRetriever:
-    """The top_k best documents of an index, which is opened by `warm_up` or the first run."""
+    """Retrieves the top_k best documents of an index, which `warm_up` or the first run opens."""
 
     @takes(OpenOptions)
     @takes(SearchOptions, but_for=("k", "where"))
@@ -29,7 +29,7 @@ class DensliceRetriever:
         self, folder: str, top_k: int = 10, filters: dict[str, Any] | None = None, **options: Unpack[RetrieverKeywords]
     ) -> None:
         self.folder, self.top_k = folder, whole_number("top_k", top_k, 1)
-        self.filters = None if filters is None else json_object(filters, "filters")  # as a pipeline's file holds them
+        self.filters = None if filters is None else json_object(filters, "filters")  # as a pipeline is saved
         given: dict[str, Any] = {**options}
         on = {one.name: given.pop(one.name) for one in shown(OpenOptions) if one.name in given}
         self.on, self.options = OpenOptions(**on), SearchOptions(self.top_k, **given)
@@ -41,7 +41,7 @@ class DensliceRetriever:
 
     @component.output_types(documents=list[Document])
     def run(self, query: str, top_k: int | None = None, filters: dict[str, Any] | None = None) -> dict[str, Any]:
-        """The documents found; what is given here takes the place of what the component was made with."""
+        """Return the documents found. `top_k` and `filters` replace those of the component."""
         self.warm_up()
         assert self._index is not None
         where = where_of(self.filters if filters is None else filters)
@@ -50,7 +50,7 @@ class DensliceRetriever:
         return {"documents": [_document(hit) for hit in self._index.search(query, **options)]}
 
     def to_dict(self) -> dict[str, Any]:
-        """What a pipeline's file keeps of it."""
+        """Return the component as a pipeline is saved."""
         options = {name: value for name, value in self.options.keywords().items() if name not in ("k", "where")}
         on = {"device": self.on.device, "leave_out": list(self.on.leave_out)}
         kept: dict[str, Any] = default_to_dict(
@@ -60,13 +60,13 @@ class DensliceRetriever:
 
     @classmethod
     def from_dict(cls, kept: dict[str, Any]) -> DensliceRetriever:
-        """The component a pipeline's file tells of."""
+        """Return the component of a saved pipeline."""
         made: DensliceRetriever = default_from_dict(cls, kept)
         return made
 
 
 def where_of(filters: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Haystack's filters as denslice takes them; fields may be written with or without `meta.` before them."""
+    """Return filters of Haystack as denslice takes them. Field names may begin with `meta.` or not."""
     if not filters:
         return None
     operator = filters.get("operator")

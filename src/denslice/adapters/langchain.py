@@ -22,7 +22,7 @@ from denslice.records import Hit
 
 
 class DensliceRetriever(BaseRetriever):
-    """The k best documents of an index. Title and scores stand in a document's metadata, beside its own."""
+    """Retrieves the k best documents of an index. The metadata of a document also contain its title and scores."""
 
     index: Index | Cluster
     k: int = SearchOptions.k

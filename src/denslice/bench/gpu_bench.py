@@ -19,7 +19,7 @@ from denslice.bench.synthetic import SyntheticCollection
 from denslice.errors import DensliceError
 from denslice.options import SearchOptions
 from denslice.reproduce.table_page import markdown
-from denslice.search.gpu.device import cuda_devices
+from denslice.search.gpu.cuda import cuda_devices
 from denslice.search.query import QueryVectors
 
 ACTIVE, CANDIDATES, BATCH, K = 64, 10_000, 64, 1000

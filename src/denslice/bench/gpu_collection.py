@@ -14,9 +14,9 @@ import numpy.typing as npt
 from denslice.bench.synthetic import Drawing, SyntheticCollection, SyntheticPart
 from denslice.errors import DensliceError
 from denslice.options import SearchOptions
-from denslice.search.gpu.card import GpuAnswer
-from denslice.search.gpu.device import cuda_devices
+from denslice.search.gpu.cuda import cuda_devices
 from denslice.search.gpu.gpu_searcher import GpuSearcher
+from denslice.search.gpu.gpu_share import GpuAnswer
 from denslice.search.query import NO_MASK, QueryVectors
 from denslice.store.segment import Segment
 from denslice.vectors import Floats, Ints

@@ -1,1 +1,1 @@
-"""The command line: one file for each command, and what they print."""
+"""The command line: one file for each command, and the output that they share."""

@@ -1,6 +1,6 @@
-"""The command line: options → library calls → printing. Results go to stdout, progress and errors to stderr.
+"""The app that has all commands of the product. Results go to stdout, progress and errors to stderr.
 
-Commands import what they need themselves, so that none waits for what another needs.
+Each command imports the modules that it needs in its function, so that no command waits for those of another.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from denslice.errors import DensliceError, DensliceWarning
 
 @contextmanager
 def _warnings_in_one_line() -> Iterator[None]:
-    """While the block runs, a warning of denslice's goes to stderr in one line; others as they always do."""
+    """Write warnings of denslice to stderr in one line each. Other warnings are shown as usual."""
     with warnings.catch_warnings():
         others = warnings.showwarning
 
@@ -52,16 +52,16 @@ def _warnings_in_one_line() -> Iterator[None]:
 
 
 class Commands(TyperGroup):
-    """The commands, with every expected failure told in one line and exit status 2."""
+    """The group of commands. An expected error is one line on stderr and exit status 2."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Runs the command."""
+        """Run the command."""
         try:
             with _warnings_in_one_line():
                 result = super().invoke(ctx)
-            sys.stdout.flush()  # a reader that has gone shows here and not at exit, where nobody catches it
+            sys.stdout.flush()  # a closed pipe raises here and not at exit, where it could not be caught
         except BrokenPipeError:
-            raise  # typer leaves quietly
+            raise  # typer exits without a message
         except DensliceError as error:
             raise _failed(f"error: {error}", 2) from error
         except OSError as error:
@@ -75,32 +75,18 @@ class Commands(TyperGroup):
 app = typer.Typer(cls=Commands, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
 for command in (
-    demo,
-    index,
-    export,
-    search,
-    export_docs,
-    run,
-    delete,
-    merge,
-    upgrade,
-    backup,
-    verify,
-    info,
-    evaluate,
-    plan,
-    serve,
-):
+    demo, index, export, search, export_docs, run, delete, merge, upgrade, backup, verify, info, evaluate, plan, serve
+):  # fmt: skip
     app.command()(command)
 
 
 def main() -> None:
-    """Runs the command line: the entry point of `denslice`."""
-    for stream in (sys.stdout, sys.stderr):  # a terminal that cannot show a character gets its code, not a crash
+    """Run the command line: the entry point of `denslice`."""
+    for stream in (sys.stdout, sys.stderr):  # a character that the terminal cannot show is escaped
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     logging.basicConfig(format="%(message)s")
-    logging.getLogger("denslice").setLevel(logging.INFO)  # the licence of a model that is loaded
+    logging.getLogger("denslice").setLevel(logging.INFO)  # shows the licence of a model that is loaded
     if not sys.stderr.isatty():
         logging.getLogger("denslice.compiling").setLevel(logging.WARNING)
     app()
@@ -110,13 +96,13 @@ def main() -> None:
 def _options(
     version: Annotated[bool, typer.Option("--version", is_eager=True, help="Print the version.")] = False,
 ) -> None:
-    """Search text in one index, on a laptop, and see why each result matched."""
+    """Search text by lexical and dense scores in one index, and see why each result matched."""
     if version:
         typer.echo(f"denslice {__version__}")
         raise typer.Exit
 
 
 def _failed(line: str, status: int) -> typer.Exit:
-    """The exit to raise, after its reason went to stderr in one line."""
+    """Write the reason to stderr in one line, and return the exit to raise."""
     typer.echo(" ".join(line.split("\n")), err=True)
     return typer.Exit(status)

@@ -1,4 +1,4 @@
-"""Arguments that several commands share: an index to open, and the options of options.py as flags."""
+"""Arguments that several commands share: the index to open, and the options of options.py as flags."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ if TYPE_CHECKING:
     from denslice.index.index import Index
 
 IndexFolder = Annotated[Path, typer.Argument(metavar="INDEX", help="Folder of the index.", show_default=False)]
-Wait = Annotated[float, typer.Option(metavar="SECONDS", help="How long to wait for other writers.")]
+Wait = Annotated[float, typer.Option(metavar="SECONDS", help="How long to wait for another writer.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+METAVARS = {"where": "JSON", "filterable": "FIELD,...", "leave_out": "PART,..."}
 Command = TypeVar("Command", bound=Callable[..., None])
 
 
 def flags(options: type, *, are_chosen: bool = False, **defaults: Any) -> Callable[[Command], Command]:
-    """Give a command that takes **options a flag for each of them, with its help and its default or another one.
+    """Add a flag for each option to a command that takes **options, with its help, and its default or another one.
 
-    With `are_chosen`, flags that are not given are None, and the help names the default.
+    If `are_chosen` is true, flags that are not given are None, and the help names the default.
     """
 
     def with_flags(command: Command) -> Command:
@@ -50,21 +51,21 @@ def flags(options: type, *, are_chosen: bool = False, **defaults: Any) -> Callab
     return with_flags
 
 
-METAVARS = {"where": "JSON", "filterable": "FIELD,...", "leave_out": "PART,..."}
-
-
 def _as_flag(kind: Any, default: Any) -> tuple[Any, Any]:
-    """Return the type and default of a flag: lists are given with commas, objects as JSON."""
+    """Return the type and default of a flag. Lists are given with commas, objects as JSON."""
     if default == ():
         return str, ""
     return (str | None, None) if "Mapping" in str(kind) else (kind, default)
 
 
 def parsed(options: Mapping[str, Any]) -> Any:
-    """Return options as the library takes them, from flags as they were given."""
+    """Return options as the library takes them, from flags as the user gave them."""
     given = dict(options)
     if given.get("where") is not None:
-        given["where"] = _json("--where", given["where"])
+        try:
+            given["where"] = json.loads(given["where"])
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"--where is not JSON ({error}): {given['where']}") from None
     for name in ("filterable", "leave_out"):
         if given.get(name) is not None:
             given[name] = tuple(given[name].split(",")) if given[name] else ()
@@ -72,12 +73,12 @@ def parsed(options: Mapping[str, Any]) -> Any:
 
 
 def open_folder(folder: Path, given: Mapping[str, Any] | None = None) -> Index:
-    """Open the index in a folder, on the device that was asked for."""
+    """Open the index in a folder, on the device that the flags name."""
     from denslice.cluster.cluster_folder import is_cluster
     from denslice.index.index import Index
 
     if is_cluster(folder):
-        advice = f"`denslice serve {folder} --ray ADDRESS` serves it, and {folder}/shards/00000 is an index"
+        advice = f"serve it with `denslice serve {folder} --ray ADDRESS`, or open a shard such as {folder}/shards/00000"
         raise InputError(f"{folder}: is a cluster of shards and not one index; {advice}")
     options = OpenOptions(**parsed(given or {}))
     if options.device == "cpu":
@@ -89,12 +90,5 @@ def open_folder(folder: Path, given: Mapping[str, Any] | None = None) -> Index:
 
 
 def taken(options: type, given: dict[str, Any]) -> dict[str, Any]:
-    """Take the flags of these options out of those that were given."""
+    """Remove the flags of these options from those that were given, and return them."""
     return {one.name: given.pop(one.name) for one in shown(options) if one.name in given}
-
-
-def _json(flag: str, text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{flag} is not JSON ({error}): {text}") from None

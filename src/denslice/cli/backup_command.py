@@ -1,4 +1,4 @@
-"""`denslice backup`: a consistent copy of an index."""
+"""`denslice backup` makes a consistent copy of an index."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def backup(
     folder: IndexFolder,
     to: Annotated[Path, typer.Option(metavar="FOLDER", help="A new folder for the copy.")],
 ) -> None:
-    """Copy an index that may be written to meanwhile; files are hard links where the file system has them."""
+    """Copy an index while others may write to it. Files are hard links if the file system has them."""
     from denslice.cli.output import counted, write_line
 
     open_folder(folder).backup(to)

@@ -1,4 +1,4 @@
-"""`denslice delete`: documents out of an index, by their ids."""
+"""`denslice delete` deletes documents by their ids."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from denslice.errors import InputError
 def delete(
     folder: IndexFolder,
     ids: Annotated[list[str] | None, typer.Argument(metavar="ID...", show_default=False)] = None,
-    ids_from: Annotated[Path | None, typer.Option("--from", metavar="FILE", help="A file with an id a line.")] = None,
+    ids_from: Annotated[Path | None, typer.Option("--from", metavar="FILE", help="File with one id per line.")] = None,
     wait: Wait = 10.0,
 ) -> None:
     """Delete documents by their ids."""
@@ -23,5 +23,5 @@ def delete(
 
     wanted = [*(ids or []), *(line for _, line in read_lines(ids_from))] if ids_from else ids or []
     if not wanted:
-        raise InputError("no ids given: name them, or a file of them with --from")
+        raise InputError("no ids given; name some, or a file of ids with --from FILE")
     write_line(f"deleted {counted(open_folder(folder).delete(wanted, wait=wait), 'document')} from {folder}")

@@ -1,4 +1,4 @@
-"""`denslice demo`: an index of Python's own documentation, and three questions to it."""
+"""`denslice demo` makes an index of the docstrings of Python's standard library, and searches it three times."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def demo(
-    keep: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Keep the index there.")] = None,
+    keep: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Keep the index in this folder.")] = None,
 ) -> None:
-    """Index the docstrings of Python's own library and answer three questions about it."""
+    """Index the docstrings of Python's standard library and answer three questions about it."""
     from tempfile import TemporaryDirectory
 
     with TemporaryDirectory(prefix="denslice-demo-") as temporary:
@@ -26,7 +26,7 @@ def demo(
 
 
 def _demo_index(to: Path) -> Index:
-    """The index of Python's docstrings, made while a bar and then a line say so."""
+    """Make an index of Python's docstrings, with a progress bar, and print how long it took."""
     from denslice.cli.output import console, counted, progress_bar, seconds, size
     from denslice.corpus.demo_docs import stdlib_docs
     from denslice.index.from_files import new_index
@@ -51,28 +51,28 @@ def _demo_questions(index: Index) -> None:
 
     from denslice.cli.output import console, print_hits, seconds
     from denslice.corpus.demo_docs import QUESTIONS
-    from denslice.search.matches import words_of
+    from denslice.search.matches import text_analyzer
 
-    out = console()
+    out, analyze = console(), text_analyzer(index.info().encoder_options)
     for question in QUESTIONS:
         began = time.perf_counter()
         ranking = index.search(question, 3)
         took = seconds(time.perf_counter() - began)
         out.print(Text.assemble("\n", (f"“{question}”", "bold"), (f"  {took}", "dim")))
-        print_hits(out, ranking, [ranking.explain(id) for id in ranking.ids], words_of(index.info().encoder_options))
+        print_hits(out, ranking, [ranking.explain(id) for id in ranking.ids], analyze)
 
 
 def _demo_next(keep: Path | None) -> None:
     from denslice.cli.output import console
 
     out = console()
-    out.print("\nA bar is what a word added to the score, query weight × document weight, or the dense score.")
+    out.print("\nEach bar shows what a token added to the score (query weight × document weight), or the dense score.")
     out.print("Next, search text of your own:")
     out.print("  denslice index your-files/ --to my.idx")
     out.print('  denslice search my.idx "your question" --explain')
     if keep is None:
-        out.print("or keep this index and go on asking it:")
+        out.print("or keep this index and search it again:")
         out.print("  denslice demo --keep python.idx")
     else:
-        out.print("or go on asking this index:")
+        out.print("or search this index again:")
         out.print(f'  denslice search {keep} "how do I sort a list?"')

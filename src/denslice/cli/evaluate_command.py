@@ -1,4 +1,4 @@
-"""`denslice evaluate`: runs against judgements."""
+"""`denslice evaluate` measures runs against judgements."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def evaluate(
     measure: Annotated[
         list[str] | None, typer.Option("-m", help="Such as nDCG@10, RR@10, R@1000, AP or P@5; can be repeated.")
     ] = None,
-    per_query: Annotated[bool, typer.Option("--per-query", help="Each query's values instead of the means.")] = False,
+    per_query: Annotated[bool, typer.Option("--per-query", help="Print the values of each query.")] = False,
     exclude_self: Annotated[
-        bool, typer.Option("--exclude-self", help="Leave out results whose id is the query's own.")
+        bool, typer.Option("--exclude-self", help="Leave out documents whose id is the id of the query.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure runs against judgements, side by side, with paired tests against the first."""
+    """Measure runs against judgements, and compare them with the first by paired tests."""
     from denslice.cli.output import write_json, write_line
     from denslice.evaluate import comparison
     from denslice.evaluate.evaluation import DEFAULT_MEASURES, evaluate_files

@@ -1,4 +1,4 @@
-"""`denslice export`: a trained model as a folder that runs without torch."""
+"""`denslice export` writes a trained model to a folder that needs no torch."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ import typer
 
 
 def export(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A trained model that weighs words: folder or hub id.")],
-    to: Annotated[Path, typer.Option(metavar="FOLDER", help="A new folder, for --encoder.")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Model of word weights: a folder or Hugging Face id.")],
+    to: Annotated[Path, typer.Option(metavar="FOLDER", help="A new folder, which --encoder takes.")],
     texts: Annotated[
         str | None,
-        typer.Option(metavar="FILE|FOLDER", help="Texts such as it will read: with them, weights in int8."),
+        typer.Option(metavar="FILE|FOLDER", help="Sample documents, to write int8 weights. Default: float32."),
     ] = None,
 ) -> None:
     """Write a model that runs without torch: an ONNX graph, its tokenizer and its settings."""
     from denslice.cli.output import size
     from denslice.encoders.onnx.export_model import export_model
 
-    weighs = size(export_model(model, to, texts))
-    typer.echo(f"wrote {to} ({weighs})")
+    typer.echo(f"wrote {to} ({size(export_model(model, to, texts))})")

@@ -1,4 +1,4 @@
-"""`denslice export-docs`: every document of an index as a line of JSON."""
+"""`denslice export-docs` prints every document of an index as a line of JSON."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from denslice.cli.arguments import IndexFolder, open_folder
 
 
 def export_docs(folder: IndexFolder) -> None:
-    """Print every document as a line of JSON, which `index` reads back: id, title, text and meta, but no vectors."""
+    """Print every document as a line of JSON that `index` can read: id, title, text and meta, but no vectors."""
     from denslice.cli.output import write_json
 
     for doc in open_folder(folder).docs():

@@ -1,4 +1,4 @@
-"""`denslice index`: files and folders into a new index, or into one that exists."""
+"""`denslice index` adds files and folders to an index, which is created if it does not exist."""
 
 from __future__ import annotations
 

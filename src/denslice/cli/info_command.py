@@ -1,4 +1,4 @@
-"""`denslice info`: what an index is."""
+"""`denslice info` shows the settings and sizes of an index."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from denslice.cli.arguments import AsJson, IndexFolder, open_folder
 
 
 def info(folder: IndexFolder, as_json: AsJson = False) -> None:
-    """Show what an index is: documents, encoder, slicing, size."""
+    """Show the encoder, slicing, number of documents and size of an index."""
     from denslice.cli.output import setting, size, write_json, write_line
 
     told = open_folder(folder).info().to_dict()

@@ -1,4 +1,4 @@
-"""`denslice merge`: small or much deleted segments into larger ones."""
+"""`denslice merge` merges segments that are small or have many deleted documents."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from denslice.cli.arguments import IndexFolder, Wait, open_folder
 
 
 def merge(folder: IndexFolder, wait: Wait = 10.0) -> None:
-    """Rewrite segments that are small or much deleted; results stay the same."""
+    """Merge segments that are small or have many deleted documents. Search results stay the same."""
     from denslice.cli.output import counted, size, write_line
 
     index = open_folder(folder)

@@ -1,4 +1,4 @@
-"""`denslice run`: a file of queries to a TREC run."""
+"""`denslice run` answers a file of queries and writes a TREC run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def run(
     out: Annotated[Path, typer.Option(metavar="FILE", help="TREC run file to write, gzipped if it ends in .gz.")],
     **options: Any,
 ) -> None:
-    """Answer a file of queries into a TREC run."""
+    """Answer a file of queries and write a TREC run."""
     from denslice.cli.output import counted, progress_bar, seconds, write_line
     from denslice.corpus.documents import read_queries
     from denslice.corpus.runs import write_run

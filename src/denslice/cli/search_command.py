@@ -1,4 +1,4 @@
-"""`denslice search`: one question, and the documents that answer it best."""
+"""`denslice search` answers one question with the best documents."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def search(
 ) -> None:
     """Find the documents that answer a question best."""
     from denslice.cli import output
-    from denslice.search.matches import words_of
+    from denslice.search.matches import text_analyzer
 
     index = open_folder(folder, taken(OpenOptions, options))
     ranking = index.search(question, **parsed(options))
@@ -32,4 +32,4 @@ def search(
         for at, hit in enumerate(ranking):
             output.write_json(output.json_hit(hit, why[at] if why else None))
     else:
-        output.show_hits(ranking, why, words_of(index.info().encoder_options))
+        output.show_hits(ranking, why, text_analyzer(index.info().encoder_options))

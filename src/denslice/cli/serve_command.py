@@ -1,4 +1,4 @@
-"""The command `denslice serve`: options → settings → a server on a socket. Registered by `app.command()(serve)`."""
+"""`denslice serve` opens an index or a cluster, and answers searches over HTTP."""
 
 from __future__ import annotations
 
@@ -25,33 +25,31 @@ BACKLOG = 2_048
 @flags(OpenOptions)
 def serve(
     folder: IndexFolder,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port to listen on; 0 takes a free one.")] = 8000,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8000,
     api_key: Annotated[
-        str | None, typer.Option(envvar="DENSLICE_API_KEY", help="Asked of everyone who reads or writes.")
+        str | None, typer.Option(envvar="DENSLICE_API_KEY", help="Key that is required to read and write.")
     ] = None,
-    open: Annotated[
-        bool, typer.Option("--open", help="Everyone who can reach the server may read without the key.")
-    ] = False,
+    open: Annotated[bool, typer.Option("--open", help="Allow reading without the key.")] = False,
     writable: Annotated[
-        bool, typer.Option("--writable", help="Documents can be added and deleted, by the key.")
+        bool, typer.Option("--writable", help="Allow adding and deleting documents with the key.")
     ] = False,
     allow_host: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="A name that a proxy in front calls this server by.")
+        list[str] | None, typer.Option(metavar="NAME", help="Host name that a proxy sends; can be repeated.")
     ] = None,
     limit: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Such as max_k=100 or timeout=5; can be repeated.")
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A limit, such as max_k=100; can be repeated.")
     ] = None,
     ray: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Serve a cluster of shards on Ray: host:port, auto or local.")
     ] = None,
     replicas: Annotated[int, typer.Option(help="With --ray: replicas of each shard.")] = 1,
     complete: Annotated[
-        bool, typer.Option("--complete", help="With --ray: refuse an answer that lacks a shard, and not only name it.")
+        bool, typer.Option("--complete", help="With --ray: return an error if a shard does not answer.")
     ] = False,
     **options: Any,
 ) -> None:
-    """Answer searches over HTTP, with a page that shows why."""
+    """Answer searches over HTTP, with a web page that explains each result."""
     try:
         from denslice.serve.http_app import make_app
         from denslice.serve.http_server import make_server
@@ -71,38 +69,38 @@ def serve(
 
 @contextmanager
 def _opened(folder: Path, on: OpenOptions, ray: str | None, replicas: int, complete: bool) -> Iterator[Index | Cluster]:
-    """What is served: the index in a folder, or with an address of Ray the cluster."""
+    """Open the index in a folder, or the cluster if Ray has an address."""
     if ray is not None:
         with open_cluster(
             folder, ray, replicas=replicas, complete=complete, device=on.device, leave_out=on.leave_out
         ) as cluster:
             yield cluster
     elif is_cluster(folder):
-        raise InputError(f"{folder}: is a cluster of shards; say where Ray runs: --ray ADDRESS, or --ray local")
+        raise InputError(f"{folder}: is a cluster of shards; say where Ray runs with --ray ADDRESS or --ray local")
     else:
         yield Index.open(folder, **vars(on))
 
 
 def _limits(given: Sequence[str]) -> Limits:
-    """The limits, some of them set by NAME=VALUE."""
+    """Return the limits, some of them set by NAME=VALUE."""
     types = {field.name: type(getattr(Limits(), field.name)) for field in fields(Limits)}
     chosen = {}
     for one in given:
         name, _, value = one.partition("=")
         if name not in types:
-            raise InputError(f"--limit {one}: there is no limit {name!r}; there are {', '.join(types)}")
+            raise InputError(f"--limit {one}: there is no limit {name!r}; known limits are {', '.join(types)}")
         try:
             chosen[name] = types[name](value)
         except ValueError:
-            raise InputError(f"--limit {one}: {value!r} is no number") from None
+            raise InputError(f"--limit {one}: {value!r} is not a number") from None
     return Limits(**chosen)
 
 
 def _listening(host: str, port: int) -> socket.socket:
-    """A socket that listens; OSError names the address."""
+    """Return a listening socket. Raise InputError with the address if that fails."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     if not 0 <= port < 1 << 16:
-        raise InputError(f"--port {port}: a port lies between 0 and 65535")
+        raise InputError(f"--port is {port}, expected a number from 0 to 65535")
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:

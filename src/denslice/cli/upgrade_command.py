@@ -1,4 +1,4 @@
-"""`denslice upgrade`: an index of an older format to the current one, in place."""
+"""`denslice upgrade` converts an index of an older format to the current one, in place."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from denslice.cli.arguments import IndexFolder
 
 
 def upgrade(folder: IndexFolder) -> None:
-    """Bring an index of an older version up to date, in place; until that is done the old one stays as it is."""
+    """Convert an index of an older version to the current format, in place. The old index is valid until the end."""
     from denslice.cli.output import counted, progress_bar, write_line
     from denslice.index.upgrade import upgrade as upgraded
 

@@ -1,4 +1,4 @@
-"""`denslice verify`: every file of an index against its checksum."""
+"""`denslice verify` compares every file of an index with its checksum."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from denslice.cli.arguments import IndexFolder, open_folder
 
 
 def verify(folder: IndexFolder) -> None:
-    """Read every file of an index and compare it with what was written."""
+    """Read every file of an index and compare it with its checksum."""
     from denslice.cli.output import counted, size, write_line
 
     index = open_folder(folder)
     index.verify()
-    write_line(f"{folder} is whole: {counted(len(index), 'document')}, {size(index.info().bytes)}")
+    write_line(f"{folder} is intact: {counted(len(index), 'document')}, {size(index.info().bytes)}")

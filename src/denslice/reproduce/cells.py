@@ -1,4 +1,4 @@
-"""Finished cells, kept in the work folder as they are measured: a run that stopped goes on with what is missing."""
+"""Finished cells in the work folder: a run that was interrupted continues with the missing ones."""
 
 from __future__ import annotations
 
@@ -16,50 +16,50 @@ from denslice.store.files import replace_file
 
 @dataclass(frozen=True)
 class Figures:
-    """What a setting reached, on one collection and one machine."""
+    """The figures of a setting on one collection and one machine."""
 
     means: dict[str, float]
     per_query: dict[str, dict[str, float]]  # measure → query → value
-    p50_ms: float  # of a search by itself, k = 1000, each query's fastest of three
+    p50_ms: float  # of single searches, k = 1000, the fastest of three runs for each query
     p95_ms: float
     bytes: int  # of the index
-    lost: float  # the part of the documents' weights that the slicing dropped
+    lost: float  # share of the documents' weights that the slicing dropped
     commit: str
     date: str
 
     def to_json(self) -> dict[str, Any]:
-        """The figures without those of single queries."""
+        """Return the figures without those of single queries."""
         fields = asdict(self)
         del fields["per_query"]
         return fields
 
 
 class Cells:
-    """Figures by setting. `context` is all else they depend on: collection, hardware; models come with each call."""
+    """Figures by setting. `context` is what else they depend on, the collection and the hardware."""
 
     def __init__(self, folder: Path, context: Mapping[str, Any]) -> None:
         self._folder = folder
         self._context = dict(context)
 
     def get(self, setting: Setting, model: str) -> Figures | None:
-        """The figures of a setting whose model has this fingerprint, if they are there."""
+        """Return the figures of a setting whose model has this fingerprint, or None."""
         path = self._path(setting, model)
         if not path.exists():
             return None
         try:
             return Figures(**json.loads(path.read_text(encoding="utf-8"))["figures"])
         except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{path}: damaged ({error}); remove it, and it is measured again") from None
+            raise InputError(f"{path}: damaged ({error}); remove it to measure the cell again") from None
 
     def put(self, setting: Setting, model: str, figures: Figures) -> None:
-        """Keeps the figures of a setting."""
+        """Save the figures of a setting."""
         self._folder.mkdir(parents=True, exist_ok=True)
         told = {"key": self._key(setting, model), "figures": asdict(figures)}
         replace_file(self._path(setting, model), (json.dumps(told, allow_nan=False) + "\n").encode())
 
     def _key(self, setting: Setting, model: str) -> dict[str, Any]:
         fields = setting.to_json()
-        del fields["model"]  # its name; the fingerprint says what it is
+        del fields["model"]  # its name; the fingerprint identifies it
         return {"model": model, "setting": fields, **self._context}
 
     def _path(self, setting: Setting, model: str) -> Path:

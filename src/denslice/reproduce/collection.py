@@ -1,4 +1,4 @@
-"""The collection that is measured on: documents, the queries of one split that are judged, and the judgements."""
+"""The collection to measure on: documents, the judged queries of one split, and the judgements."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from denslice.records import Query
 
 @dataclass(frozen=True)
 class Collection:
-    """A collection without its texts, which are streamed from the source when they are encoded."""
+    """A collection without its texts, which are streamed from the source for encoding."""
 
     name: str
     source: str  # a BEIR folder or an ir_datasets: name
@@ -25,16 +25,16 @@ class Collection:
     queries: list[Query]
     qrels: dict[str, dict[str, int]]
     docs_fingerprint: str
-    queries_fingerprint: str  # of the documents and the queries, as bm25's queries are weighed by the documents
-    fingerprint: str  # of everything, the judgements too
+    queries_fingerprint: str  # of documents and queries, as the weights of bm25's queries depend on the documents
+    fingerprint: str  # of documents, queries and judgements
 
     def doc_texts(self) -> Iterator[str]:
-        """What an encoder reads of each document, in the order of `doc_ids`."""
+        """Return the text of each document, in the order of `doc_ids`."""
         return (doc.contents for doc in read_docs([self.source]))
 
 
 def read_collection(source: str, split: str = "test") -> Collection:
-    """The collection of a BEIR folder, or of an `ir_datasets:` name, which names its split itself."""
+    """Read the collection of a BEIR folder, or of an `ir_datasets:` name, which includes the split."""
     qrels = read_qrels(source if is_dataset(source) else _qrels_file(Path(source), split))
     queries = [query for query in read_queries(source) if query.id in qrels]
     if missing := qrels.keys() - {query.id for query in queries}:

@@ -1,4 +1,4 @@
-"""Rankings against the definition, on some queries and documents, before anything is measured or timed."""
+"""Checks rankings against the definition, on some queries and documents, before anything is measured."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from denslice.slicing import Slicing
 from denslice.vectors import Encoded, Floats
 
 CLOSE = 1e-3  # how far a score may lie from the definition's, relative to it
-ROWS = 2_000  # documents looked at
+ROWS = 2_000  # documents that are checked
 
 
 class NotTheDefinitionError(DensliceError):
-    """Search found something else than the definition says."""
+    """A ranking differs from the definition."""
 
 
 def scores(queries: Encoded, docs: Encoded, slicing: Slicing | None, query: str, lam: float) -> Floats:
-    """Scores (queries, docs) by the paper's equations 7 and 9; without a slicing, of all weights as they are."""
+    """Return scores (queries, docs) by the paper's equations 7 and 9; without a slicing, every weight counts."""
     if slicing is None:
         found: Floats = (queries.lexical @ docs.lexical.T).toarray().astype(np.float32)
     elif query == "full":
@@ -36,7 +36,7 @@ def scores(queries: Encoded, docs: Encoded, slicing: Slicing | None, query: str,
 
 
 def check(rankings: Sequence[Ranking], defined: Floats, doc_ids: Sequence[str], setting: Setting) -> None:
-    """Raises NotTheDefinitionError if a ranking has a score of its own, or an exact one lacks a document.
+    """Raise NotTheDefinitionError if a score is wrong, or if an exact ranking lacks a document.
 
     `defined` are the scores (rankings, docs) of the first documents.
     """
@@ -52,4 +52,4 @@ def check(rankings: Sequence[Ranking], defined: Floats, doc_ids: Sequence[str], 
 
 
 def _is_result(score: float, setting: Setting) -> bool:
-    return score > 0 or setting.index.mode != "lexical"  # without a shared token nothing is found by words
+    return score > 0 or setting.index.mode != "lexical"  # lexical search finds no document without a shared token

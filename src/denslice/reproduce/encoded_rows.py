@@ -1,4 +1,4 @@
-"""Encoded texts on disk: plain .npz files, each named after its rows and there whole or not at all.
+"""Encoded texts on disk: .npz files, each named after its rows and written completely or not at all.
 
 `00000000-00004096.npz` holds rows 0 to 4095: `starts`, `tokens` and `weights` as in a CSR matrix, and `dense`.
 """
@@ -18,27 +18,27 @@ from denslice.errors import InputError
 from denslice.store.files import replace_file
 from denslice.vectors import Encoded
 
-PART_BYTES = 12 << 20  # about as large as a file gets, so that files can travel
+PART_BYTES = 12 << 20  # approximate limit of a file, so that files are easy to copy
 Rows = tuple[int, int]  # the first, and the one after the last
 Precision = type[np.float16] | type[np.float32]
 
 
 def gaps(folder: Path, count: int) -> list[Rows]:
-    """The rows, of so many, that no file holds."""
+    """Return the rows, of `count` rows, that no file holds."""
     ends = [0, *(end for _, end in _held(folder))]
     starts = [*(start for start, _ in _held(folder)), count]
     return [(end, start) for end, start in zip(ends, starts, strict=True) if end < start]
 
 
 def write_rows(folder: Path, first: int, encoded: Encoded, precision: Precision) -> None:
-    """Writes rows, the first of which is `first`, in as few files as their size allows."""
+    """Write rows that start at `first`, in as few files as their size allows."""
     _check_range(encoded, precision)
     for start, end in _cuts(encoded, precision):
         _write(folder, first + start, encoded.rows(slice(start, end)), precision)
 
 
 def read_rows(folder: Path, vocab: int) -> Iterator[Encoded]:
-    """The rows of each file in turn, as float32."""
+    """Yield the rows of each file, as float32."""
     for rows in _held(folder):
         yield _read(folder / _name(rows), vocab)
 
@@ -76,19 +76,19 @@ def _write(folder: Path, first: int, encoded: Encoded, precision: Precision) -> 
 
 def _read(path: Path, vocab: int) -> Encoded:
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:  # numpy leaves damaged ones open
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:  # numpy does not close damaged files
             shape = (len(arrays["starts"]) - 1, vocab)
             parts = (arrays["weights"].astype(np.float32), arrays["tokens"].astype(np.int32), arrays["starts"])
             rows = sp.csr_array(parts, shape)
             rows.check_format(full_check=True)
-            rows.eliminate_zeros()  # weights that float16 rounds to nothing
+            rows.eliminate_zeros()  # weights that float16 rounds to 0
             return Encoded(rows, arrays["dense"].astype(np.float32) if "dense" in arrays else None)
     except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
         raise InputError(f"{path}: damaged ({error}); remove it and encode again, which fills the gap") from None
 
 
 def _cuts(encoded: Encoded, precision: Precision) -> Iterator[Rows]:
-    """Where to cut the rows so that each piece has about PART_BYTES at the most."""
+    """Yield ranges of rows with at most about PART_BYTES each."""
     rows = encoded.lexical
     width = 0 if encoded.dense is None else encoded.dense.shape[1]
     value = np.dtype(precision).itemsize

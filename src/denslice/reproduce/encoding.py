@@ -1,7 +1,7 @@
-"""Stage one of everything: each model encodes documents and queries once, into a work folder that can travel.
+"""Encodes documents and queries once for each model, into a work folder that can be copied to other machines.
 
-WORK/MODEL/docs-… and queries-… hold the parts (encoded_rows.py) and about.json. The texts' fingerprint is in the
-folder's name and the model's in about.json, so what is old is never taken for new.
+WORK/MODEL/docs-… and queries-… hold the vectors (encoded_rows.py) and about.json. The folder's name has a fingerprint
+of the texts and about.json one of the model, so that outdated vectors are never used.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True)
 class NamedModel:
-    """A model as it was asked for: what to call it, and its folder, its hub id or `bm25`."""
+    """A model of the command line: its name, and its folder, its hub id or `bm25`."""
 
     name: str
     place: str
@@ -49,7 +49,7 @@ class NamedModel:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a model is, as far as searching its vectors needs to know."""
+    """The properties of a model that searching its vectors depends on."""
 
     fingerprint: str
     lexical: str  # its head: splade, unicoil, bm25, or none
@@ -62,7 +62,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Encodings:
-    """What a model made of a collection's documents and queries, on disk."""
+    """A model's vectors of a collection's documents and queries, on disk."""
 
     name: str
     facts: Facts
@@ -70,30 +70,30 @@ class Encodings:
     queries_folder: Path
 
     def doc_parts(self) -> Iterator[Encoded]:
-        """The documents' vectors, some thousand at a time, in the collection's order."""
+        """Yield the documents' vectors, a few thousand at a time, in the collection's order."""
         return encoded_rows.read_rows(self.docs_folder, self.facts.vocab)
 
     def queries(self) -> Encoded:
-        """The queries' vectors, in the collection's order."""
+        """Return the queries' vectors, in the collection's order."""
         return encoded_rows.read_all(self.queries_folder, self.facts.vocab)
 
 
 @dataclass(frozen=True)
 class _Texts:
-    """Texts to encode, and the folder their vectors go to."""
+    """Texts to encode, and the folder for their vectors."""
 
     folder: Path
     count: int
     texts: Callable[[], Iterator[str]]
-    precision: encoded_rows.Precision  # documents as an index keeps them, queries as a search takes them
+    precision: encoded_rows.Precision  # of documents as in an index, of queries as in a search
 
     def missing(self) -> int:
-        """How many texts are not encoded yet."""
+        """Return how many texts are not encoded yet."""
         return sum(end - start for start, end in encoded_rows.gaps(self.folder, self.count))
 
 
 def parsed_models(given: Sequence[str]) -> list[NamedModel]:
-    """The models that `NAME=FOLDER` tells; `bm25` alone, and a folder alone, are named after themselves."""
+    """Parse `NAME=FOLDER`; `bm25` alone, or a folder alone, is its own name."""
     models = []
     for one in (one for several in given for one in several.split(",")):
         name, _, place = one.rpartition("=")
@@ -115,9 +115,9 @@ def encode(
     batch: int | None = None,
     progress: Progress | None = None,
 ) -> Encodings:
-    """The model's vectors of the collection; only what the work folder lacks is encoded.
+    """Return the model's vectors of the collection; only what the work folder lacks is encoded.
 
-    Where nothing is lacking, the model itself need not be there; where it is, it must be the one that encoded.
+    If nothing is missing, the model itself is not needed; if it exists, it must be the one that encoded the texts.
     """
     docs, queries = _texts(collection, model, work)
     facts = _known(model, docs, queries)
@@ -133,7 +133,7 @@ def encode(
 
 
 def missing_docs(collection: Collection, model: NamedModel, work: Path) -> int:
-    """How many documents the model has not encoded yet."""
+    """Return how many documents the model has not encoded yet."""
     return _texts(collection, model, work)[0].missing()
 
 
@@ -147,11 +147,11 @@ def _texts(collection: Collection, model: NamedModel, work: Path) -> tuple[_Text
     )
 
 
-# --- what is there already
+# --- what the work folder has
 
 
 def _known(model: NamedModel, *several: _Texts) -> Facts | None:
-    """What the work folder says of the model; InputError where it tells of two, or of another than is here."""
+    """Return what the work folder says about the model; raise InputError if that is another model."""
     here = _fingerprint(model)
     known: Facts | None = None
     for texts in several:
@@ -170,9 +170,9 @@ def _another(folder: Path, model: NamedModel) -> InputError:
 
 
 def _fingerprint(model: NamedModel) -> str | None:
-    """What tells the model from others; None where it is not on this machine, or only by its hub id."""
+    """Return the model's fingerprint; None if it is not on this machine, or is given by its hub id."""
     if model.place == BM25:
-        measured = Bm25Config().to_json() | {"average_length": None}  # which the collection gives
+        measured = Bm25Config().to_json() | {"average_length": None}  # which is the collection's own
         return sha256(json.dumps(measured, sort_keys=True).encode()).hexdigest()
     return fingerprint(Path(model.place)) if Path(model.place).is_dir() else None
 

@@ -1,4 +1,4 @@
-"""Faiss's flat index over a model's dense vectors, for comparison in the same run, on one thread as denslice is."""
+"""Faiss's flat index over a model's dense vectors, on one thread, for comparison in the same run."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Search = Callable[[Sequence[str], Encoded], list[Ranking]]
 
 
 def is_there() -> bool:
-    """Whether faiss is installed."""
+    """Return whether faiss is installed."""
     return find_spec("faiss") is not None
 
 
 def flat_search(parts: Iterator[Encoded], doc_ids: Sequence[str], k: int) -> tuple[Search, int]:
-    """A search by inner product, and the bytes of the index: its vectors in float32."""
+    """Return a search by inner product, and the bytes of the index: its vectors in float32."""
     import faiss
 
     faiss.omp_set_num_threads(1)
@@ -40,5 +40,5 @@ def flat_search(parts: Iterator[Encoded], doc_ids: Sequence[str], k: int) -> tup
 
 
 def _dense(encoded: Encoded) -> Floats:
-    assert encoded.dense is not None  # asked only of models with dense vectors
+    assert encoded.dense is not None  # only models with dense vectors get here
     return np.ascontiguousarray(encoded.dense, dtype=np.float32)

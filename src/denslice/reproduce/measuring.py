@@ -39,7 +39,7 @@ Search = Callable[[Sequence[str], Encoded], list[Ranking]]
 
 
 class Measuring:
-    """Measures settings of one collection, each once: what the work folder has is not measured again."""
+    """Measures settings on one collection, except for those that the work folder already has."""
 
     def __init__(self, collection: Collection, models: Sequence[Encodings], work: Path, again: bool = False) -> None:
         self._collection = collection
@@ -50,11 +50,11 @@ class Measuring:
         self._cells = Cells(work / "cells", {"collection": collection.fingerprint, "hardware": hardware()})
 
     def missing(self, settings: Iterable[Setting]) -> list[Setting]:
-        """The settings, each once, that have no figures yet."""
+        """Return the settings, each once, that have no figures yet."""
         return [setting for setting in dict.fromkeys(settings) if self._again or self._known(setting) is None]
 
     def figures(self, settings: Sequence[Setting], progress: Progress) -> dict[Setting, Figures]:
-        """The figures of every setting; `progress` is told of each that is measured."""
+        """Return the figures of every setting; `progress` is called for each that is measured."""
         fresh: dict[Setting, Figures] = {}
         for index, group in groupby(sorted(self.missing(settings), key=_by_index), key=lambda setting: setting.index):
             for setting, found in self._measured(index, list(group)):
@@ -86,7 +86,7 @@ class Measuring:
 
     @contextmanager
     def _built(self, model: Encodings, index: IndexSetting) -> Iterator[Reader]:
-        """The index, in a folder that is gone afterwards."""
+        """Build the index in a folder that is removed afterwards."""
         folder = Path(tempfile.mkdtemp(prefix=".index-", dir=self._work))
         try:
             yield build(folder / "index", model, self._collection.doc_ids, index)
@@ -117,7 +117,7 @@ class Measuring:
         return self._judged(rankings, times, view.snapshot.bytes(), lost_share(view))
 
     def _searched(self, search: Search, queries: Encoded) -> tuple[list[Ranking], list[float]]:
-        """The ranking of every query, and how many milliseconds some of them take by themselves."""
+        """Return the ranking of every query, and the milliseconds of some single searches."""
         ids, rankings = self._query_ids, []
         for at in range(0, len(ids), AT_ONCE):
             rankings += search(ids[at : at + AT_ONCE], queries.rows(slice(at, at + AT_ONCE)))
@@ -133,7 +133,7 @@ class Measuring:
 
 
 def build(folder: Path, model: Encodings, doc_ids: Sequence[str], setting: IndexSetting) -> Reader:
-    """An index of a model's vectors, or of the part of them that the setting asks for."""
+    """Build an index of a model's vectors, or of the part that the setting names."""
     vocab, is_whole = model.facts.vocab, setting.slices is None
     index = Index.create(
         folder,
@@ -153,7 +153,7 @@ def build(folder: Path, model: Encodings, doc_ids: Sequence[str], setting: Index
 
 
 def lost_share(view: Reader) -> float:
-    """The part of the documents' weights that lost their slice to a larger one."""
+    """Return the share of the documents' weights that lost their slice to a larger one."""
     lost = sum(len(segment.lost.keys) for segment in view.snapshot.segments)
     return lost / max(1, sum(entry.weights for entry in view.snapshot.manifest.segments))
 
@@ -181,7 +181,7 @@ def _gathered(parts: Iterator[Encoded]) -> Iterator[Encoded]:
 
 
 def _only(encoded: Encoded, mode: str) -> Encoded:
-    """The vectors that the mode uses."""
+    """Return the vectors that the mode uses."""
     if mode == "dense":
         return Encoded(sp.csr_array(encoded.lexical.shape, dtype=np.float32), encoded.dense)
     return Encoded(encoded.lexical, encoded.dense if mode == "hybrid" else None)

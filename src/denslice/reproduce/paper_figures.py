@@ -1,6 +1,6 @@
-"""What the paper reports, all on MS MARCO passages (8,841,823 of them): its tables 1, 2 and 3.
+"""The paper's figures on MS MARCO's 8,841,823 passages: its tables 1, 2 and 3.
 
-Models are named by their heads, as in about.json: lexical, dense.
+Models are named by their lexical and dense heads, as in about.json.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Dev(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """A row of table 2. Latency is a query's on one NVIDIA Titan RTX, batch 1."""
+    """A row of table 2. Latency is of single queries on an NVIDIA Titan RTX."""
 
     rr: float
     gigabytes: float
@@ -33,7 +33,7 @@ TABLE1: dict[tuple[Heads, int | None], Dev] = {
     (UNICOIL, 768): Dev(0.309, 0.923),
     (UNICOIL, 256): Dev(0.305, 0.919),
     (UNICOIL, 128): Dev(0.300, 0.913),
-    (SPLADE, None): Dev(0.340, 0.965),  # another SPLADE's, "for reference only"
+    (SPLADE, None): Dev(0.340, 0.965),  # of another SPLADE, "for reference only"
     (SPLADE, 768): Dev(0.343, 0.957),
     (SPLADE, 256): Dev(0.338, 0.953),
     (SPLADE, 128): Dev(0.332, 0.946),

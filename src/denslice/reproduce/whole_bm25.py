@@ -1,4 +1,4 @@
-"""BM25 as one of the models: it reads the whole collection first, then encodes any part of it alike."""
+"""BM25 as a model: it counts the whole collection first, and then encodes any part of it."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class WholeBm25:
         self._idf = idf(frequencies, docs)
 
     def encode_docs(self, texts: Sequence[str]) -> Encoded:
-        """Lexical weights (n, vocabulary) of documents of the collection."""
+        """Return lexical weights (n, vocabulary) of documents of the collection."""
         return Encoded(self._bm25.encode_docs(texts).lexical)
 
     def encode_queries(self, texts: Sequence[str]) -> Encoded:
-        """Lexical weights (n, vocabulary) of queries, times idf."""
+        """Return lexical weights (n, vocabulary) of queries, times idf."""
         counts = self._bm25.encode_queries(texts).lexical
         weights = counts.data * self._idf[counts.indices]
         return Encoded(sp.csr_array((weights, counts.indices, counts.indptr), counts.shape))

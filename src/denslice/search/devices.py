@@ -1,4 +1,4 @@
-"""Which searcher belongs to a device. A new kind of device is a folder beside cpu/ and gpu/, and a line here."""
+"""The searcher of each kind of device. A new kind is a folder beside cpu/ and gpu/, and a line here."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from denslice.search.query import Searcher
 
 
 def searcher_on(options: OpenOptions) -> Searcher:
-    """Return a searcher on the device that is named, which holds no segments yet."""
+    """Return a searcher without segments on the device that the options name."""
     return CpuSearcher() if options.device == "cpu" else GpuSearcher.named(options)

@@ -1,4 +1,4 @@
-"""Explain: which tokens made a document's score, and which the slicing dropped."""
+"""Explanations: which tokens made the score of a document, and which tokens the slicing dropped."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Naming:
-    """What to call a key that a query and a document share: a phrase's by what the document holds, others by token."""
+    """Names the keys that a query and a document share: phrases as the document has them, other keys by token."""
 
     token: Callable[[int], str]
-    asked: Phrases  # the query's
-    held: Phrases  # the document's
+    query_phrases: Phrases
+    doc_phrases: Phrases
 
     def term(self, key: int, query_weight: float, doc_weight: float) -> Term:
-        """The key's share of the score."""
-        asked, held = self.asked.get(key, ()), self.held.get(key, ())
-        name = " / ".join(held) if asked and held else self.token(key)
-        collision = bool(asked) and len({*asked, *held}) > 1
+        """Return what the key adds to the score."""
+        asked, stored = self.query_phrases.get(key, ()), self.doc_phrases.get(key, ())
+        name = " / ".join(stored) if asked and stored else self.token(key)
+        collision = bool(asked) and len({*asked, *stored}) > 1
         return Term(name, query_weight, doc_weight, query_weight * doc_weight, collision)
 
 
 def explain(segment: Segment, row: int, query: QueryVectors, whole: QueryVectors, naming: Naming) -> Explanation:
-    """The document's score, term by term, largest contribution first. `whole` is the query before any slicing."""
+    """Explain the score of a document, largest contribution first. `whole` is the query before slicing."""
     one = np.array([row])
     kept, dropped = segment.kept.of(one), segment.lost.of(one)
     terms = _shared(query, kept, naming)

@@ -1,7 +1,7 @@
-"""Filters over metadata: what a `where` means, as a plain definition, and rows of a segment that pass it.
+"""Filters over metadata: a plain definition of what a `where` means, and the rows of a segment that pass it.
 
-A filter is JSON-shaped: {"year": {"gte": 2020}, "lang": "en"}; {"and": […]}, {"or": […]}, {"not": …}.
-Several conditions in one object all have to hold. docs/filters.md tells the rest.
+A filter is an object as in JSON: {"year": {"gte": 2020}, "lang": "en"}; {"and": […]}, {"or": […]}, {"not": …}.
+All conditions of one object have to hold. docs/filters.md describes the rest.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ import numpy.typing as npt
 from denslice.errors import IndexFormatError, InputError
 from denslice.records import json_value
 from denslice.scalars import is_whole
+from denslice.search.query import NO_ROWS
 from denslice.store.docs_sqlite import PRESENT, Documents, kind_and_value
 from denslice.store.segment import Segment
 
 OPERATORS = ("eq", "ne", "in", "gt", "gte", "lt", "lte", "exists")
-DEEPEST = 32
-NO_ROWS: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-Mask = npt.NDArray[np.bool_]
+DEEPEST = 32  # levels of a filter
+RowMask = npt.NDArray[np.bool_]
 Fields = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Condition:
-    """One field, one operator, one operand."""
+    """A field is compared with an operand by an operator."""
 
     field: str
     operator: str
@@ -37,14 +37,14 @@ class Condition:
 
 @dataclass(frozen=True)
 class Every:
-    """Every part has to hold; of no parts, always."""
+    """Every part has to hold. Without parts it always holds."""
 
     parts: tuple[Filter, ...]
 
 
 @dataclass(frozen=True)
 class Some:
-    """One part at least has to hold; of no parts, never."""
+    """At least one part has to hold. Without parts it never holds."""
 
     parts: tuple[Filter, ...]
 
@@ -60,7 +60,7 @@ Filter = Condition | Every | Some | Not
 
 
 def parse(where: object, depth: int = 0) -> Filter:
-    """The filter a JSON-shaped value tells; InputError says what in it cannot be understood."""
+    """Return the filter that a value describes. Raise InputError if a part of it is not valid."""
     if depth > DEEPEST:
         raise InputError(f"where is nested deeper than {DEEPEST} levels")
     if not isinstance(where, Mapping):
@@ -69,7 +69,7 @@ def parse(where: object, depth: int = 0) -> Filter:
 
 
 def matches(filter: Filter, fields: Fields) -> bool:
-    """Whether a document with these fields (`records.filter_fields`) passes: the definition."""
+    """Return whether a document with these fields (`records.filter_fields`) passes: the definition of a filter."""
     match filter:
         case Every(parts):
             return all(matches(part, fields) for part in parts)
@@ -86,7 +86,7 @@ def matches(filter: Filter, fields: Fields) -> bool:
 
 
 def named_fields(filter: Filter) -> set[str]:
-    """The fields that the filter has conditions on."""
+    """Return the fields that the filter has conditions on."""
     match filter:
         case Every(parts) | Some(parts):
             return {field for part in parts for field in named_fields(part)}
@@ -97,7 +97,7 @@ def named_fields(filter: Filter) -> set[str]:
 
 
 def passing(filter: Filter, segment: Segment, filterable: Sequence[str]) -> npt.NDArray[np.uint8]:
-    """A 1 for each row of the segment that passes, from the tables of filterable fields as far as they go."""
+    """Return a 1 for each row of the segment that passes, from the tables of filterable fields where possible."""
     parts = filter.parts if isinstance(filter, Every) else (filter,)
     quick = [part for part in parts if _is_indexed(part, filterable)]
     slow = [part for part in parts if not _is_indexed(part, filterable)]
@@ -137,12 +137,12 @@ def _parse_test(field: str, operator: object, operand: Any) -> Condition:
 
 
 def _json_operand(field: str, operator: str, operand: Any) -> Any:
-    """The operand as metadata would be stored; of the field `id`, whole numbers as the ids they mean."""
+    """Return the operand as metadata are stored. For the field `id`, whole numbers become strings."""
     name = f'"{operator}" for {field!r} in where'
     try:
         operand = json_value(operand, name)
     except RecursionError:
-        raise InputError(f"{name} is nested too deeply, or holds itself") from None
+        raise InputError(f"{name} is nested too deeply, or contains itself") from None
     if field == "id" and operator in ("eq", "ne", "in"):
         return [_id(item) for item in operand] if isinstance(operand, list) else _id(operand)
     return operand
@@ -158,7 +158,7 @@ def _all(parts: list[Any]) -> Filter:
 
 
 def _holds(operator: str, value: object, operand: Any) -> bool:
-    """Of a list, any element may hold; a list operand of "eq" is also compared with the whole list."""
+    """Return whether a value, or any element of a list, passes. "eq" also compares a list as a whole."""
     if operator == "in":
         return any(_holds("eq", value, item) for item in operand)
     if operator == "eq" and _same(value, operand):
@@ -168,7 +168,7 @@ def _holds(operator: str, value: object, operand: Any) -> bool:
 
 
 def _same(a: object, b: object) -> bool:
-    """Equal as JSON values: true is not 1, and 1 is 1.0."""
+    """Return whether two JSON values are equal: true is not 1, and 1 is 1.0."""
     if isinstance(a, bool) or isinstance(b, bool):
         return a is b
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
@@ -179,7 +179,7 @@ def _same(a: object, b: object) -> bool:
 
 
 def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    """The comparison, which holds only between two numbers or two strings."""
+    """Return a comparison that holds only between two numbers or two strings."""
 
     def holds(a: Any, b: Any) -> bool:
         numbers = isinstance(a, int | float) and isinstance(b, int | float) and not isinstance(a, bool)
@@ -198,7 +198,7 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def _is_indexed(filter: Filter, filterable: Sequence[str]) -> bool:
-    """Whether the tables of ids and of filterable fields can answer it."""
+    """Return whether the tables of ids and of filterable fields can answer the filter."""
     match filter:
         case Every(parts) | Some(parts):
             return all(_is_indexed(part, filterable) for part in parts)
@@ -215,7 +215,7 @@ def _fits_the_table(operand: object) -> bool:
     return operand is None or isinstance(operand, float) or (isinstance(operand, str) and operand.isprintable())
 
 
-def _indexed(filter: Filter, documents: Documents, count: int) -> Mask:
+def _indexed(filter: Filter, documents: Documents, count: int) -> RowMask:
     match filter:
         case Every(parts):
             return _reduced(np.logical_and, parts, documents, count)
@@ -237,8 +237,8 @@ def _indexed(filter: Filter, documents: Documents, count: int) -> Mask:
             return _rows_mask(documents, documents.having(operator, field, kind, value), count)
 
 
-def _with_ids(operator: str, operand: Any, documents: Documents, count: int) -> Mask:
-    """The rows whose id stands so to the operand; an id is a string, and every document has one."""
+def _with_ids(operator: str, operand: Any, documents: Documents, count: int) -> RowMask:
+    """Return the rows whose id passes. An id is a string, and every document has one."""
     if operator == "exists":
         return np.full(count, operand)
     if operator == "in":
@@ -248,16 +248,16 @@ def _with_ids(operator: str, operand: Any, documents: Documents, count: int) -> 
     return _rows_mask(documents, rows, count)
 
 
-def _reduced(join: np.ufunc, parts: tuple[Filter, ...], documents: Documents, count: int) -> Mask:
+def _reduced(join: np.ufunc, parts: tuple[Filter, ...], documents: Documents, count: int) -> RowMask:
     mask = np.full(count, join.identity, dtype=np.bool_)
     for part in parts:
         join(mask, _indexed(part, documents, count), out=mask)
     return mask
 
 
-def _rows_mask(documents: Documents, rows: npt.NDArray[np.int64], count: int) -> Mask:
+def _rows_mask(documents: Documents, rows: npt.NDArray[np.int64], count: int) -> RowMask:
     if rows.max(initial=0) >= count or rows.min(initial=0) < 0:
-        raise IndexFormatError(f"{documents.path}: names a row that is not there; the index is damaged")
+        raise IndexFormatError(f"{documents.path}: the file names a row that does not exist; the index is damaged")
     mask = np.zeros(count, dtype=np.bool_)
     mask[rows] = True
     return mask

@@ -1,6 +1,6 @@
-"""Where a text holds the tokens an index knows it by, so that they can be marked, and which part of it to show.
+"""Where a text contains the tokens of a query, so that they can be marked, and which excerpt of the text to show.
 
-A text may be as long as a library. Only its beginning is looked at, so that showing a hit takes a bounded time.
+Only the beginning of a text is searched, so that the time to show a hit is bounded.
 """
 
 from __future__ import annotations
@@ -12,60 +12,59 @@ from typing import Any, NamedTuple
 
 from denslice.encoders.analysis import Analyzer
 
-LOOKED_AT = 20_000  # characters of a text in which tokens are looked for
-NEAR = 300  # characters within which an excerpt has its most different tokens
-
-Words = Callable[[str], list[str]]  # a text to the tokens an index makes of it
+MATCHED_CHARACTERS = 20_000  # characters of a text in which tokens are searched
+EXCERPT_WINDOW = 300  # characters in which an excerpt has the most different tokens
+TextAnalyzer = Callable[[str], list[str]]  # turns a text into the tokens that an index stores for it
 _runs = re.compile(r"\w+")
 
 
 class Span(NamedTuple):
-    """Where a text holds a token."""
+    """The place of a token in a text."""
 
     start: int
     end: int
     token: str
 
 
-def matches(text: str, tokens: set[str], words: Words) -> list[Span]:
-    """Where the beginning of the text holds the tokens, in order.
+def matches(text: str, tokens: set[str], analyze: TextAnalyzer) -> list[Span]:
+    """Return the places of the tokens at the beginning of the text, in order.
 
     Matches are whole words, and pairs of characters in scripts without spaces.
     """
-    known: dict[str, list[Span]] = {}  # a word's matches, counted from its own start
+    known: dict[str, list[Span]] = {}  # the matches of a word, counted from its start
     spans: list[Span] = []
-    for run in _runs.finditer(text, 0, LOOKED_AT):
-        if run.end() == LOOKED_AT < len(text):
-            break  # half of a word
+    for run in _runs.finditer(text, 0, MATCHED_CHARACTERS):
+        if run.end() == MATCHED_CHARACTERS < len(text):
+            break  # the word goes on
         word, at = run.group(), run.start()
         if word not in known:
-            known[word] = _matches_in_word(word, tokens, words)
+            known[word] = _matches_in_word(word, tokens, analyze)
         spans += [Span(at + start, at + end, token) for start, end, token in known[word]]
     return spans
 
 
-def excerpt(text: str, tokens: set[str], words: Words, width: int, lead: int) -> tuple[int, int]:
-    """Start and end of at most `width` characters around the most different tokens that lie close together.
+def excerpt(text: str, tokens: set[str], analyze: TextAnalyzer, width: int, lead: int) -> tuple[int, int]:
+    """Return start and end of an excerpt of at most `width` characters with the most different tokens near each other.
 
-    The excerpt begins about `lead` characters before them, and both ends are between words where a space is near.
+    The excerpt begins about `lead` characters before them. Both ends are between words if a space is near.
     """
     if len(text) <= width:
         return 0, len(text)
-    first = _best_start(matches(text, tokens, words), min(NEAR, width - 2 * lead))
+    first = _best_start(matches(text, tokens, analyze), min(EXCERPT_WINDOW, width - 2 * lead))
     start = 0 if first <= 2 * lead else _after_space(text, first - 2 * lead, first - lead)
     if start + width >= len(text):
         return start, len(text)
     return start, max(_after_space(text, start + width // 2, start + width) - 1, start + width // 2)
 
 
-def words_of(encoder_options: Mapping[str, Any]) -> Words:
-    """Return how an index with this encoder makes tokens of a text."""
+def text_analyzer(encoder_options: Mapping[str, Any]) -> TextAnalyzer:
+    """Return the analyzer of an index whose encoder has these options."""
     language = encoder_options.get("language")
     return Analyzer(language).words if language else lambda text: [text]
 
 
-def _matches_in_word(word: str, tokens: set[str], words: Words) -> list[Span]:
-    parts = words(word)
+def _matches_in_word(word: str, tokens: set[str], analyze: TextAnalyzer) -> list[Span]:
+    parts = analyze(word)
     if len(parts) == 1:
         return [Span(0, len(word), parts[0])] if parts[0] in tokens else []
     lower = word.lower()
@@ -74,7 +73,7 @@ def _matches_in_word(word: str, tokens: set[str], words: Words) -> list[Span]:
 
 
 def _best_start(spans: Sequence[Span], width: int) -> int:
-    """Where to begin so that the most different tokens come within the width; the first such place."""
+    """Return the first place from which the most different tokens lie within the width."""
     best = most = last = 0
     near: Counter[str] = Counter()
     for span in spans:
@@ -90,6 +89,6 @@ def _best_start(spans: Sequence[Span], width: int) -> int:
 
 
 def _after_space(text: str, start: int, end: int) -> int:
-    """The place after the last space between two places; the second one where there is no space."""
+    """Return the place after the last space between two places, or the second place if there is no space."""
     space = max(text.rfind(char, start, end) for char in " \n")
     return end if space < 0 else space + 1

@@ -1,6 +1,6 @@
-"""A query as search takes it, what a search returns, and the protocol of whatever searches.
+"""The query that a searcher takes, the documents that it returns, and the protocol of searchers.
 
-The CPU and the GPU are siblings behind `Searcher`: they return the same documents, in the same order.
+The CPU and the GPU implement `Searcher`: they return the same documents in the same order.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from denslice.store.segment import Segment
 from denslice.vectors import Floats, Ints, Phrases
 
 STRONGEST = 8  # weights that stage one uses at least, however large θ is
-FEW_MORE = 256  # documents beyond k that are rescored without asking which of them could be left out
-Mask = npt.NDArray[np.uint8]  # per row 0 if it must not be found; empty if every row may be
+FEW_MORE = 256  # up to k + FEW_MORE candidates are all rescored at once
+Mask = npt.NDArray[np.uint8]  # a 0 for each row that must not be found, or empty to allow all rows
 NO_MASK: Mask = np.zeros(0, dtype=np.uint8)
 NO_ROWS: Ints = np.zeros(0, dtype=np.int64)
 NO_SCORES: Floats = np.zeros(0, dtype=np.float32)
@@ -26,9 +26,9 @@ NO_SCORES: Floats = np.zeros(0, dtype=np.float32)
 
 @dataclass(frozen=True)
 class QueryVectors:
-    """A query's keys (rising), their weights (above 0), and its dense vector times λ, where it has one.
+    """The keys of a query in rising order, their weights (above 0), and its dense vector times λ, if it has one.
 
-    `phrases` are the query's own, by key; to explain it with.
+    `phrases` has the phrases of the query by key, for explanations.
     """
 
     keys: Ints
@@ -39,9 +39,9 @@ class QueryVectors:
 
 @dataclass(frozen=True)
 class Found:
-    """Documents and scores of one query, best first, equal scores by id. The score is the sum of its two parts."""
+    """The documents found for one query, best first, equal scores by id. A score is the sum of its two parts."""
 
-    segments: Ints  # position of each document's segment
+    segments: Ints  # the number of each document's segment
     rows: Ints
     ids: list[str]
     scores: Floats
@@ -59,19 +59,17 @@ class Searcher(Protocol):
     options: OpenOptions
 
     def moved(self, segments: Sequence[Segment], progress: Callable[[int], None] | None = None) -> Searcher:
-        """Return a searcher of another commit's segments, as ready as this one: it shares what both have in common.
+        """Return a searcher of another commit's segments, which shares what this one has already loaded.
 
         `progress` is called with the number of documents that were loaded.
         """
-        ...
 
     def search(self, queries: Sequence[QueryVectors], options: SearchOptions, masks: Sequence[Mask]) -> list[Found]:
-        """Return the k best documents of each query. With a dense vector, every document has a score."""
-        ...
+        """Return the k best documents of each query. If a query has a dense vector, every document has a score."""
 
 
 def strong_enough(query: QueryVectors, theta: float) -> QueryVectors:
-    """The weights stage one uses: those above θ, and the strongest eight where those are fewer."""
+    """Return the query with the weights that stage one uses: those above θ, or the strongest eight if that is more."""
     if theta == 0:
         return query
     strong = are_strong(query, theta)
@@ -79,7 +77,7 @@ def strong_enough(query: QueryVectors, theta: float) -> QueryVectors:
 
 
 def are_strong(query: QueryVectors, theta: float) -> npt.NDArray[np.bool_]:
-    """Which of the weights stage one uses."""
+    """Return which of the weights stage one uses."""
     strong = query.weights > theta
     if np.count_nonzero(strong) < STRONGEST:
         strong[np.argsort(-query.weights, kind="stable")[:STRONGEST]] = True
@@ -87,7 +85,7 @@ def are_strong(query: QueryVectors, theta: float) -> npt.NDArray[np.bool_]:
 
 
 def best_of(scores: npt.NDArray[Any], count: int) -> Ints:
-    """Where the so many highest scores stand, in rising order; of equal ones the first."""
+    """Return the indexes of the `count` highest scores, in rising order; of equal scores the first are taken."""
     if len(scores) <= count:
         return np.arange(len(scores))
     last = np.partition(scores, len(scores) - count)[len(scores) - count]

@@ -11,7 +11,7 @@ from typing import Any
 from denslice.errors import DensliceError, collected_warnings
 from denslice.options import SearchOptions
 from denslice.records import Explanation, Hit, Ranking
-from denslice.search.matches import Words, excerpt, matches
+from denslice.search.matches import TextAnalyzer, excerpt, matches
 from denslice.serve.api import SearchRequest
 from denslice.serve.http_errors import busy
 from denslice.serve.searchable import Searchable
@@ -65,7 +65,7 @@ class Answer:
 
 
 def answers(
-    searchable: Searchable, texts: Sequence[str], options: BatchOptions, words: Words, max_text: int
+    searchable: Searchable, texts: Sequence[str], options: BatchOptions, words: TextAnalyzer, max_text: int
 ) -> list[Answer]:
     """Return an answer for each text. If a commit arrives between search and explanations, search again.
 
@@ -90,7 +90,7 @@ def answers(
     raise busy("the index changes faster than results can be explained; try again")
 
 
-def _hits(ranking: Ranking, explain: bool, words: Words, max_text: int) -> list[HitJson]:
+def _hits(ranking: Ranking, explain: bool, words: TextAnalyzer, max_text: int) -> list[HitJson]:
     hits = list(ranking)  # this fetches the documents
     if not explain:
         return [_hit_json(hit, _excerpts(hit, set(), words, max_text)) for hit in hits]
@@ -98,7 +98,7 @@ def _hits(ranking: Ranking, explain: bool, words: Words, max_text: int) -> list[
         return [_explained(hit, ranking.explain(hit.id), words, max_text) for hit in hits]
 
 
-def _explained(hit: Hit, why: Explanation, words: Words, max_text: int) -> HitJson:
+def _explained(hit: Hit, why: Explanation, words: TextAnalyzer, max_text: int) -> HitJson:
     tokens = {term.token for term in (*why.terms, *why.lost)}
     excerpts = _excerpts(hit, tokens, words, max_text)
     spans = [(one.field, span) for one in excerpts for span in matches(one.text, tokens, words)]
@@ -119,7 +119,7 @@ def _hit_json(hit: Hit, excerpts: Sequence[Excerpt], explanation: dict[str, Any]
     return {**hit.to_dict(), **shown, "cut": cut or None, "explanation": explanation}
 
 
-def _excerpts(hit: Hit, tokens: set[str], words: Words, max_text: int) -> list[Excerpt]:
+def _excerpts(hit: Hit, tokens: set[str], words: TextAnalyzer, max_text: int) -> list[Excerpt]:
     """Return excerpts of title and text: around the tokens if there are any, otherwise from the beginning."""
     excerpts = []
     for field, text in (("title", hit.title), ("text", hit.text)):

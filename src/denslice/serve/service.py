@@ -13,7 +13,7 @@ from typing import Any
 from denslice.errors import InputError, LockedError, MissingShardsError
 from denslice.records import Doc
 from denslice.search.filter import Condition, Every, Filter, Not, Some, parse
-from denslice.search.matches import words_of
+from denslice.search.matches import text_analyzer
 from denslice.serve.answering import Answer, BatchOptions, answers
 from denslice.serve.api import NewDocument, SearchRequest, ServerInfo
 from denslice.serve.background import Background, Returned, in_thread
@@ -208,7 +208,7 @@ class Service:
         commit = self._searchable.commit
         self._info, self._lam = self._searchable.info(), self._searchable.lam
         self._metrics.shown(self._info.generation, self._info.documents)
-        self._words = words_of(self._info.encoder_options)
+        self._words = text_analyzer(self._info.encoder_options)
         self._shown = commit
 
 

@@ -1,1 +1,1 @@
-"""Search on the CPU: compiled loops over posting lists and rows, and numpy for small indexes."""
+"""Search on the CPU: compiled loops over posting lists and rows, and plain numpy for small indexes."""

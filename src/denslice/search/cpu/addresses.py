@@ -1,7 +1,7 @@
-"""Where the arrays of segments lie in memory, as numbers: one call of compiled code then searches all of them.
+"""The arrays of segments as memory addresses, so that one call of compiled code searches all segments.
 
-A table has a row for each segment and a column for each of the names below: how many there are of something, or the
-address of an array. Whoever uses a table holds on to the parts, masks and scores meanwhile.
+A table has a row for each segment and a column for each name below: a count, or the address of an array. The caller
+keeps the segments, masks and scores alive while a table of their addresses is in use.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import numpy.typing as npt
 from denslice.store.segment import Segment
 
 (
-    DOCS, BASE, BLOCK, BLOCKS, LISTS, POSTINGS, WEIGHTS, KEY_BYTES, LETTERS, KEY_WORDS,  # counts
-    LIST_STARTS, MAXIMA, ROWS, VALUES, KNOWN, KNOWN_BEFORE,  # addresses: posting lists
-    ROW_STARTS, ROW_KEYS, ROW_WEIGHTS, ID_STARTS, ID_LETTERS,  # documents
-    ALLOWED, EXTRA,  # a query's own, 0 where it has none
+    N_DOCS, BASE, BLOCK_DOCS, N_BLOCKS, N_LISTS, N_POSTINGS, N_WEIGHTS, KEY_BYTES, N_LETTERS, KEY_WORDS,  # counts
+    LIST_STARTS, LIST_MAXIMA, LIST_ROWS, LIST_VALUES, KEY_BITMAPS, LISTS_BEFORE,  # addresses of posting lists
+    ROW_STARTS, ROW_KEYS, ROW_WEIGHTS, ID_STARTS, ID_LETTERS,  # addresses of documents
+    ALLOWED, EXTRA_SCORES,  # addresses of a query's own arrays, 0 if it has none
 ) = range(23)  # fmt: skip
 Table = npt.NDArray[np.int64]
 Arrays = Sequence[npt.NDArray[Any]]
@@ -36,7 +36,7 @@ class Parts(tuple[Segment, ...]):
 
     @classmethod
     def of(cls, segments: Sequence[Segment], before: Parts) -> Parts:
-        """Return these segments, with a table made from an earlier one's rows if that had been made."""
+        """Return these segments. If the earlier parts have a table, its rows are used again."""
         parts = cls(segments)
         if before._made is not None:
             parts._filled = before._filled
@@ -45,38 +45,38 @@ class Parts(tuple[Segment, ...]):
 
     @cached_property
     def docs(self) -> int:
-        """How many rows they have, deleted ones among them."""
+        """Return the number of rows, including deleted ones."""
         return sum(segment.rows for segment in self)
 
     @cached_property
     def weights(self) -> int:
-        """How many weights all rows have."""
+        """Return the number of weights of all rows."""
         return sum(len(segment.kept.keys) for segment in self)
 
     @property
     def table(self) -> Table:
-        """Where their arrays lie."""
+        """Return the table of addresses, which is made once."""
         if self._made is None:
-            with self._lock:  # two tables would be one whose arrays nobody holds on to
+            with self._lock:  # only one table may be made: the arrays of another would be freed
                 if self._made is None:
                     self._made = self._make()
         return self._made
 
     def table_with(self, masks: Arrays, extra: Arrays = ()) -> Table:
-        """The same with the masks and extra scores that are not empty."""
+        """Return the table with the addresses of those masks and extra scores that are not empty."""
         if not any(map(len, masks)) and not any(map(len, extra)):
             return self.table
         table = self.table.copy()
-        for column, arrays in ((ALLOWED, masks), (EXTRA, extra)):
+        for column, arrays in ((ALLOWED, masks), (EXTRA_SCORES, extra)):
             for row, array in zip(table, arrays, strict=False):
                 if len(array):
                     row[column] = array.ctypes.data
         return table
 
     def _make(self) -> Table:
-        known = self._filled  # what is not needed any more is let go of
+        known = self._filled  # rows of segments that are gone are dropped
         self._filled = {s.entry.name: known.get(s.entry.name) or _filled(s) for s in self}
-        table = np.zeros((len(self), EXTRA + 1), dtype=np.int64)
+        table = np.zeros((len(self), EXTRA_SCORES + 1), dtype=np.int64)
         base = 0
         for row, segment in zip(table, self, strict=True):
             row[:] = self._filled[segment.entry.name][0]
@@ -86,18 +86,18 @@ class Parts(tuple[Segment, ...]):
 
 
 def _filled(segment: Segment) -> tuple[Table, Arrays]:
-    """A segment's row of the table, which says where its arrays lie, and the arrays."""
+    """Return a segment's row of the table, and the arrays whose addresses are in it."""
     from denslice.search.cpu.key_bitmaps import known_keys
 
-    row = np.zeros(EXTRA + 1, dtype=np.int64)
+    row = np.zeros(EXTRA_SCORES + 1, dtype=np.int64)
     p, kept, (id_starts, letters) = segment.postings, segment.kept, segment.id_arrays
     highest = min(int(p.keys.max(initial=0)), segment.highest_key)
     known, before = known_keys(p.block_starts, p.keys, highest)
-    row[DOCS], row[BLOCK], row[BLOCKS], row[LISTS] = segment.rows, p.block, len(p.block_starts) - 1, len(p.keys)
-    row[POSTINGS], row[WEIGHTS], row[KEY_WORDS] = len(p.rows), len(kept.keys), known.shape[1]
-    row[KEY_BYTES], row[LETTERS] = kept.keys.itemsize, len(letters)
-    arrays = {LIST_STARTS: p.starts, MAXIMA: p.maxima, ROWS: p.rows, VALUES: p.values}
-    arrays |= {KNOWN: known, KNOWN_BEFORE: before}
+    row[N_DOCS], row[BLOCK_DOCS], row[N_BLOCKS] = segment.rows, p.block, len(p.block_starts) - 1
+    row[N_LISTS], row[N_POSTINGS], row[N_WEIGHTS] = len(p.keys), len(p.rows), len(kept.keys)
+    row[KEY_BYTES], row[N_LETTERS], row[KEY_WORDS] = kept.keys.itemsize, len(letters), known.shape[1]
+    arrays = {LIST_STARTS: p.starts, LIST_MAXIMA: p.maxima, LIST_ROWS: p.rows, LIST_VALUES: p.values}
+    arrays |= {KEY_BITMAPS: known, LISTS_BEFORE: before}
     arrays |= {ROW_STARTS: kept.starts, ROW_KEYS: kept.keys, ROW_WEIGHTS: kept.weights}
     arrays |= {ID_STARTS: id_starts, ID_LETTERS: letters}
     for column, array in arrays.items():

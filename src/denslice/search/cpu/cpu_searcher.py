@@ -1,4 +1,4 @@
-"""CpuSearcher: a commit's segments, searched on the CPU; several queries are spread over all cores."""
+"""CpuSearcher: searches the segments of a commit on the CPU, and spreads several queries over all cores."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from denslice.search.cpu.addresses import Parts
 from denslice.search.query import Found, Mask, QueryVectors
 from denslice.store.segment import Segment
 
-TOGETHER = 16  # queries that a thread takes at a time, at most
+QUERIES_PER_TASK = 16  # queries that a thread takes at a time, at most
 
 
 class CpuSearcher:
@@ -26,17 +26,17 @@ class CpuSearcher:
         self.segments = tuple(segments)
 
     def moved(self, segments: Sequence[Segment], progress: Callable[[int], None] | None = None) -> CpuSearcher:
-        """Return a searcher of other segments; if this one has searched, it is ready at once."""
+        """Return a searcher of other segments. If this one has searched, the other is ready at once."""
         searcher = CpuSearcher(segments)
         if "parts" in vars(self):
             searcher.parts = Parts.of(searcher.segments, self.parts)
             if two_stage.is_small(self.parts) and not two_stage.is_small(searcher.parts):
-                two_stage.load_loops(searcher.parts)  # while this one is still searched
+                two_stage.load_loops(searcher.parts)  # while this searcher still answers
         return searcher
 
     @cached_property
     def parts(self) -> Parts:
-        """The segments with the addresses of their arrays."""
+        """Return the segments with the addresses of their arrays."""
         return Parts(self.segments)
 
     def search(self, queries: Sequence[QueryVectors], options: SearchOptions, masks: Sequence[Mask]) -> list[Found]:
@@ -44,10 +44,10 @@ class CpuSearcher:
         if len(queries) == 1:
             return [two_stage.search(self.parts, queries[0], options, masks)]
         threads = cores()
-        few = max(1, min(TOGETHER, len(queries) // (2 * threads)))
-        some = [queries[at : at + few] for at in range(0, len(queries), few)]
+        size = max(1, min(QUERIES_PER_TASK, len(queries) // (2 * threads)))
+        batches = [queries[at : at + size] for at in range(0, len(queries), size)]
         search = partial(two_stage.search_some, self.parts, options=options, masks=masks)
         if threads == 1:
-            return list(chain.from_iterable(map(search, some)))
+            return list(chain.from_iterable(map(search, batches)))
         with ThreadPoolExecutor(threads) as pool:
-            return list(chain.from_iterable(pool.map(search, some)))
+            return list(chain.from_iterable(pool.map(search, batches)))

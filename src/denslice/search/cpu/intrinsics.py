@@ -1,4 +1,4 @@
-"""What compiled loops read memory with: arrays at an address, memory asked for ahead of its use, bits as numbers.
+"""How compiled loops read memory: arrays at an address, prefetching, and numbers from their bits.
 
 Import this module inside the function that needs it: numba is slow to load.
 """
@@ -15,7 +15,7 @@ from denslice.compiling import helper
 
 @intrinsic
 def as_float(context, bits):
-    """The float32 of these 32 bits."""
+    """Return the float32 that has these 32 bits."""
 
     def generate(context, builder, signature, arguments):
         return builder.bitcast(arguments[0], ir.FloatType())
@@ -25,7 +25,7 @@ def as_float(context, bits):
 
 @intrinsic
 def as_bits(context, number):
-    """The 32 bits of a float32."""
+    """Return the 32 bits of a float32."""
 
     def generate(context, builder, signature, arguments):
         return builder.bitcast(arguments[0], ir.IntType(32))
@@ -35,7 +35,7 @@ def as_bits(context, number):
 
 @intrinsic
 def prefetch(context, array, index):
-    """Asks for the memory of an element, which may be any: nothing is read. Files are too large for caches."""
+    """Prefetch an element into the cache. The index may lie outside of the array, since nothing is read."""
 
     def generate(context, builder, signature, arguments):
         byte, whole = ir.IntType(8).as_pointer(), ir.IntType(32)
@@ -67,37 +67,37 @@ _to_floats = _pointer_to(types.float32)
 
 @helper
 def bytes_at(address, count):
-    """The uint8 array there."""
+    """Return the uint8 array at the address."""
     return carray(_to_bytes(address), (count,))
 
 
 @helper
 def shorts_at(address, count):
-    """The uint16 array there."""
+    """Return the uint16 array at the address."""
     return carray(_to_shorts(address), (count,))
 
 
 @helper
 def words_at(address, count):
-    """The uint32 array there."""
+    """Return the uint32 array at the address."""
     return carray(_to_words(address), (count,))
 
 
 @helper
 def longs_at(address, count):
-    """The uint64 array there."""
+    """Return the uint64 array at the address."""
     return carray(_to_longs(address), (count,))
 
 
 @helper
 def floats_at(address, count):
-    """The float32 array there."""
+    """Return the float32 array at the address."""
     return carray(_to_floats(address), (count,))
 
 
 @intrinsic
 def ones(context, bits):
-    """How many of these 64 bits are 1."""
+    """Return how many of these 64 bits are 1."""
 
     def generate(context, builder, signature, arguments):
         return builder.ctpop(arguments[0])
@@ -107,5 +107,5 @@ def ones(context, bits):
 
 @helper
 def half(bits):
-    """The float32 of a non-negative float16, given its bits."""
+    """Return a non-negative float16, given by its bits, as a float32."""
     return as_float(np.uint32(bits) << np.uint32(13)) * np.float32(2.0**112)

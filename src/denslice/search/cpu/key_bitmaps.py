@@ -1,4 +1,4 @@
-"""Which keys have a posting list in a block, as bitmaps: a key's list is found by counting bits, without a search.
+"""Bitmaps of the keys that have a posting list in each block: a key's list is found by counting bits.
 
 Import this module inside the function that needs it: numba is slow to load.
 """
@@ -13,7 +13,7 @@ from denslice.search.cpu.intrinsics import ones
 
 @compiled
 def known_keys(block_starts, list_keys, highest):
-    """Per block a bit for each key up to the highest that has a list, and how many lists come before each word's.
+    """Return a bitmap of the keys of each block, up to `highest`, and how many lists come before each of its words.
 
     Both are (blocks, words).
     """

@@ -1,4 +1,4 @@
-"""Search by words alone in one compiled call: candidates, exact scores, the best in order, their ids.
+"""Lexical search in one compiled call: candidates, exact scores, the order of the best, and their ids.
 
 Import this module inside the function that needs it: numba is slow to load.
 """
@@ -15,11 +15,11 @@ from denslice.search.query import FEW_MORE
 
 @compiled
 def best_by_words(parts, starts, keys, weights, wanted, pruning, room, sums):
-    """The best documents of each query, one after the other: how many, their parts, rows, scores, and ids.
+    """Return the best documents of all queries: how many each query has, and their parts, rows, scores and ids.
 
-    A query's keys and weights are those between its start and the next; `wanted` and `pruning` are those of
-    `by_words`, `room` is how many candidates are held to begin with. Ids are letters with line feeds between them;
-    the last is whether all could be read.
+    The keys and weights of a query are those between its start and the next one. `wanted` and `pruning` are those of
+    `by_words`, and `room` is how many candidates the arrays can hold at first. Ids are letters with line feeds between
+    them. The last value says whether all ids could be read, which fails if a file is damaged.
     """
     queries, k = len(starts) - 1, wanted[0]
     counts, letters, used = np.zeros(queries, np.int64), np.empty(16 * k * queries + 1, np.uint8), 0
@@ -49,7 +49,7 @@ def best_by_words(parts, starts, keys, weights, wanted, pruning, room, sums):
 
 @inlined
 def _with_room(letters, used, more):
-    """The letters, in a larger array where there is no room for so many more."""
+    """Return the letters, in a larger array if `more` do not fit."""
     if used + more <= len(letters):
         return letters
     larger = np.empty(2 * len(letters) + more, np.uint8)
@@ -60,9 +60,10 @@ def _with_room(letters, used, more):
 
 @inlined
 def _within_reach(parts, positions, bounds, keys, weights, k, all_at_once):
-    """The positions that can be among the k best, and their exact scores.
+    """Return the positions that can be among the k best, and their exact scores.
 
-    The k with the highest bounds are scored first; of the others only those whose bound reaches the least of them.
+    The k with the highest bounds are scored first. The others are scored only if their bound reaches the lowest of
+    these scores.
     """
     chosen, exact, count = np.empty(len(positions), np.int64), np.empty(len(positions), np.float32), 0
     below = np.float32(np.inf)

@@ -1,6 +1,6 @@
-"""Search of a small index in numpy alone: what the compiled loops find, before anything is compiled.
+"""Search of a small index in numpy alone, with the same results as the compiled loops.
 
-Compiling takes far longer than searching a few hundred documents ever does.
+Compiling the loops takes far longer than searching a few hundred documents.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from denslice.vectors import Floats, Ints
 def lexical_scores(segment: Segment, keys: Ints, weights: Floats) -> Floats:
     """Return the exact lexical score of each row: the sum over the query's keys of query weight · row weight.
 
-    Products are added in float64 and in the order of a row's keys, as `rows.rescore` adds them. Arrays come from files
-    that may be damaged: whatever numbers they hold, each weight belongs to some row.
+    Products are added in float64 and in the order of a row's keys, as `rescore.rescore` adds them. Files may be
+    damaged: whatever numbers the arrays hold, each weight belongs to some row.
     """
     kept = segment.kept
     matching = np.flatnonzero(np.isin(kept.keys, keys))
@@ -31,11 +31,11 @@ def lexical_scores(segment: Segment, keys: Ints, weights: Floats) -> Floats:
 def best_in_order(
     segments: Sequence[Segment], positions: Ints, scores: Floats, k: int
 ) -> tuple[Ints, Ints, Ints, list[str]]:
-    """Return the k of these positions with the best scores, equal ones by id; each one's segment, row and id.
+    """Return the k best of these positions, equal scores by id, and the segment, row and id of each.
 
-    Positions and scores are those of all segments' rows.
+    Positions count the rows of all segments, and `scores` has a score for each of those rows.
     """
-    if k < len(positions):  # what ties the k-th may come before it by its id
+    if k < len(positions):  # a document that ties with the k-th may come before it by its id
         positions = positions[scores[positions] >= np.partition(scores[positions], -k)[-k]]
     bases = np.cumsum([0, *(segment.rows for segment in segments)])
     at = np.searchsorted(bases, positions, side="right") - 1

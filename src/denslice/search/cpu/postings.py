@@ -1,8 +1,8 @@
-"""Stage one on the CPU: posting lists to candidates, block by block, in compiled loops.
+"""Stage one on the CPU: compiled loops that read posting lists block by block and return candidates.
 
 Import this module inside the function that needs it: numba is slow to load.
-Arrays come from files that may be damaged: no number in them may make a loop leave an array. Inner loops count with
-unsigned numbers, for which numba need not ask whether an index is counted from the end.
+Files may be damaged: no number in them may make a loop leave an array. Inner loops count with unsigned numbers, so
+that numba need not check for negative indexes.
 """
 
 from __future__ import annotations
@@ -13,35 +13,35 @@ from denslice.compiling import compiled, helper, inlined
 from denslice.search.cpu.addresses import (
     ALLOWED,
     BASE,
-    BLOCK,
-    BLOCKS,
-    DOCS,
-    EXTRA,
+    BLOCK_DOCS,
+    EXTRA_SCORES,
+    KEY_BITMAPS,
     KEY_WORDS,
-    KNOWN,
-    KNOWN_BEFORE,
+    LIST_MAXIMA,
+    LIST_ROWS,
     LIST_STARTS,
-    LISTS,
-    MAXIMA,
-    POSTINGS,
-    ROWS,
-    VALUES,
+    LIST_VALUES,
+    LISTS_BEFORE,
+    N_BLOCKS,
+    N_DOCS,
+    N_LISTS,
+    N_POSTINGS,
 )
 from denslice.search.cpu.intrinsics import bytes_at, floats_at, half, longs_at, ones, prefetch, shorts_at, words_at
 from denslice.search.cpu.list_cuts import ends_of_lists
 from denslice.search.cpu.scan_state import (
-    BINS,
     BLOCK_NUMBER,
-    CHUNK,
+    CHUNK_SUMS,
     COUNTS,
     ENDS,
+    HISTOGRAM_BINS,
     KEPT,
-    LEAST,
-    NOTHING,
+    LIST_SKIPPED,
     PER_UNIT,
     PRICE,
     PRICES,
     PROVEN,
+    PRUNE_BELOW,
     READ,
     RESCORED,
     SHIFTS,
@@ -60,38 +60,38 @@ from denslice.search.cpu.score_units import (
 )
 from denslice.search.cpu.top_k import collect, first_threshold, keep_above, threshold
 
-PLANNED = 4  # blocks that are cut by one plan, or fewer to begin with
-RESCORING = 250  # postings that could be read while one document is rescored
+PLAN_BLOCKS = 4  # blocks that share a plan, or fewer at first
+RESCORE_COST = 250  # cost of rescoring one document, in postings read
 
 
 @compiled
 def find(parts, keys):
-    """Return where each key's posting list stands in each block of all parts, and the largest weight of each key.
+    """Return the number of each key's posting list in each block of all parts, and the largest weight of each key.
 
-    The first is (blocks, keys), -1 for no list.
+    The first is (blocks, keys), with -1 if the key has no list in the block.
     """
     return lists_of(parts, keys)
 
 
 @helper
 def lists_of(parts, keys):
-    """Return what `find` returns, for compiled callers."""
+    """Return the same as `find`, for compiled callers."""
     blocks = 0
     for part in parts:
-        blocks += part[BLOCKS]
+        blocks += part[N_BLOCKS]
     found, largest = np.full((blocks, len(keys)), -1, np.int64), np.zeros(len(keys), np.float32)
     at = 0
     for part in parts:
-        words, maxima = part[KEY_WORDS], shorts_at(part[MAXIMA], part[LISTS])
-        known = longs_at(part[KNOWN], part[BLOCKS] * words)
-        before = words_at(part[KNOWN_BEFORE], part[BLOCKS] * words)
-        for block in range(part[BLOCKS]):
+        words, maxima = part[KEY_WORDS], shorts_at(part[LIST_MAXIMA], part[N_LISTS])
+        known = longs_at(part[KEY_BITMAPS], part[N_BLOCKS] * words)
+        before = words_at(part[LISTS_BEFORE], part[N_BLOCKS] * words)
+        for block in range(part[N_BLOCKS]):
             for j in range(len(keys)):
                 word, bit = block * words + (keys[j] >> 6), np.uint64(keys[j] & 63)
                 if keys[j] >> 6 < words and known[word] >> bit & np.uint64(1):
                     lower = known[word] & ((np.uint64(1) << bit) - np.uint64(1))
                     found[at, j] = np.int64(before[word]) + np.int64(ones(lower))
-                    if found[at, j] < part[LISTS]:
+                    if found[at, j] < part[N_LISTS]:
                         largest[j] = max(largest[j], half(maxima[found[at, j]]))
                     else:
                         found[at, j] = -1  # in a damaged file
@@ -103,8 +103,8 @@ def lists_of(parts, keys):
 def by_words(parts, keys, weights, wanted, pruning, held, sums):
     """Return positions that may be among the k best lexically, and bounds that their exact scores do not exceed.
 
-    `wanted` is (k, most, k_first, most_first). With pruning above 0 the positions are `most` or a few more that are
-    likely among the best, and the bounds mean little. `held` is room to begin with, `sums` are SUMS zeros.
+    `wanted` is (k, most, k_first, most_first). With pruning above 0, about `most` positions are returned that are
+    likely among the best, and their bounds may be too low. `held` is an array for candidates, `sums` are SUMS zeros.
     """
     k, most, k_first, most_first = wanted
     found, largest = lists_of(parts, keys)
@@ -123,9 +123,9 @@ def by_words(parts, keys, weights, wanted, pruning, held, sums):
     bounds = np.empty(len(held), np.uint32)
     while True:
         price = np.zeros(PRICES, np.float64)
-        price[LEAST] = rough
+        price[PRUNE_BELOW] = rough
         plan = (price, np.zeros(len(keys), np.int64), wholes, steps, ends)
-        best = (held, bounds, np.zeros(BINS, np.int64), counts, sums)
+        best = (held, bounds, np.zeros(HISTOGRAM_BINS, np.int64), counts, sums)
         held, bounds = scan(parts, found, query, (k, margin, most, k_first, most_first), plan, best)
         if (k_first, most_first) == (k, most) or (counts[KEPT] >= k if most else counts[PROVEN] >= counts[THRESHOLD]):
             break
@@ -139,14 +139,14 @@ def by_words(parts, keys, weights, wanted, pruning, held, sums):
 
 @compiled
 def scan_whole(parts, found, query, wanted, held, sums):
-    """Return the candidates and bounds of `scan` if every list is read whole. `wanted` is (k, margin, most)."""
+    """Return candidates and bounds of a scan that reads every list whole. `wanted` is (k, margin, most)."""
     k, margin, most = wanted
     terms, counts = found.shape[1], np.zeros(COUNTS, np.int64)
     shifts, wholes = np.zeros(terms, np.int64), np.zeros(terms, np.int64)
     price = np.zeros(PRICES, np.float64)
     price[PER_UNIT] = -1.0
     plan = (price, shifts, wholes, np.empty(terms, np.uint32), np.empty(terms, np.uint64))
-    best = (held, np.empty(len(held), np.uint32), np.zeros(BINS, np.int64), counts, sums)
+    best = (held, np.empty(len(held), np.uint32), np.zeros(HISTOGRAM_BINS, np.int64), counts, sums)
     held, bounds = scan(parts, found, query, (k, margin, most, k, most), plan, best)
     count = keep_above(counts[THRESHOLD], held, bounds, counts[KEPT])
     return held[:count], bounds[:count]
@@ -154,14 +154,14 @@ def scan_whole(parts, found, query, wanted, held, sums):
 
 @helper
 def scan(parts, found, query, wanted, plan, best):
-    """Score all documents block by block, and keep those that can still be among the k best.
+    """Score all documents block by block, keep those that can still be among the k best, and return them.
 
-    `found` says where each key's list stands in each block. `query` is (weights, unit, fraction), `wanted` is
-    (k, margin, most, k_first, most_first). The best `k_first` or `most_first` of the first block set the threshold; if
-    those are fewer than k or most, it is a guess, which was right if it is not above counts[PROVEN] in the end.
+    `found` has the number of each key's list in each block. `query` is (weights, unit, fraction), `wanted` is
+    (k, margin, most, k_first, most_first). The best `k_first` or `most_first` of the first block set the threshold. If
+    these are below k or `most`, it is a guess, which was right if it does not exceed counts[PROVEN] in the end.
     `plan` is (price, shifts, wholes, steps, ends), and `best` is (candidates, bounds, bins, counts, sums): see
-    scan_state.py. Every bound that is kept is above the threshold; `bins` is a histogram of all scores that were kept;
-    `sums` are SUMS zeros to work with. Return candidates and bounds, in larger arrays if they were too small.
+    scan_state.py. `bins` is a histogram of the scores of all candidates, `sums` are SUMS zeros. Candidates and bounds
+    are returned in larger arrays if those of `best` were too small.
     """
     held, bounds, bins, counts, sums = best
     _, unit, fraction = query
@@ -169,24 +169,24 @@ def scan(parts, found, query, wanted, plan, best):
     price = plan[PRICE]
     sums[:] = 0
     for j in range(len(plan[SHIFTS])):
-        plan[SHIFTS][j] = NOTHING if plan[WHOLES][j] < price[LEAST] else 0
+        plan[SHIFTS][j] = LIST_SKIPPED if plan[WHOLES][j] < price[PRUNE_BELOW] else 0
     at = np.int64(0)
     for number in range(len(parts)):
         part = parts[number]
-        lists, block = _lists(part), part[BLOCK]
-        padded = -(-block // np.int64(CHUNK)) * np.int64(CHUNK)
-        for b in range(part[BLOCKS]):
+        lists, block = _lists(part), part[BLOCK_DOCS]
+        padded = -(-block // np.int64(CHUNK_SUMS)) * np.int64(CHUNK_SUMS)
+        for b in range(part[N_BLOCKS]):
             _prefetch_next(parts, number, b, found, at, plan[SHIFTS])
             counts[BLOCK_NUMBER] += 1
-            is_due = counts[BLOCK_NUMBER] & (counts[BLOCK_NUMBER] - 1) == 0 or counts[BLOCK_NUMBER] % PLANNED == 0
+            is_due = counts[BLOCK_NUMBER] & (counts[BLOCK_NUMBER] - 1) == 0 or counts[BLOCK_NUMBER] % PLAN_BLOCKS == 0
             some, left_out, read = _add_block(found[at], lists, query, counts[THRESHOLD], is_due, plan, sums)
             at += 1
-            if not some and not part[EXTRA]:
+            if not some and not part[EXTRA_SCORES]:
                 continue
-            first, size = b * block, min(block, part[DOCS] - b * block)
+            first, size = b * block, min(block, part[N_DOCS] - b * block)
             sums[size:padded] = 0
-            if part[EXTRA]:
-                _add_extra(floats_at(part[EXTRA] + 4 * first, size), unit, sums)
+            if part[EXTRA_SCORES]:
+                _add_extra(floats_at(part[EXTRA_SCORES] + 4 * first, size), unit, sums)
             if part[ALLOWED]:
                 _leave_out(bytes_at(part[ALLOWED] + first, size), sums)
             if counts[THRESHOLD] == 0:
@@ -196,24 +196,24 @@ def scan(parts, found, query, wanted, plan, best):
             if counts[KEPT] > before:
                 counts[PROVEN] = threshold(bins, counts, k, margin, most, fraction)
                 counts[THRESHOLD] = max(counts[THRESHOLD], counts[PROVEN])
-            price[RESCORED] += RESCORING * max(0, counts[KEPT] - before - k_first)
+            price[RESCORED] += RESCORE_COST * max(0, counts[KEPT] - before - k_first)
             price[READ] += read
     return held, bounds
 
 
 @helper
 def _lists(part):
-    """Return a part's posting lists: starts, maxima, rows, values."""
-    starts, maxima = words_at(part[LIST_STARTS], part[LISTS] + 1), shorts_at(part[MAXIMA], part[LISTS])
-    return starts, maxima, shorts_at(part[ROWS], part[POSTINGS]), bytes_at(part[VALUES], part[POSTINGS])
+    """Return the posting lists of a part: starts, maxima, rows and values."""
+    starts, maxima = words_at(part[LIST_STARTS], part[N_LISTS] + 1), shorts_at(part[LIST_MAXIMA], part[N_LISTS])
+    return starts, maxima, shorts_at(part[LIST_ROWS], part[N_POSTINGS]), bytes_at(part[LIST_VALUES], part[N_POSTINGS])
 
 
 @inlined
 def _add_block(found, lists, query, threshold, is_due, plan, sums):
-    """Add a block's lists to its sums. Return whether there are any, what a sum may lack, and the postings read."""
+    """Add a block's lists to its sums. Return whether it has any, how much a sum may lack, and the postings read."""
     price = plan[PRICE]
-    if price[LEAST] > 0:
-        some, read = _add_roughly(found, lists, query, plan[WHOLES], price[LEAST], sums)
+    if price[PRUNE_BELOW] > 0:
+        some, read = _add_roughly(found, lists, query, plan[WHOLES], price[PRUNE_BELOW], sums)
         return some, np.int64(0), read
     some, left_out = ends_of_lists(found, lists, query, threshold, is_due, plan)
     read = _add_lists(found, lists, query[2], plan[STEPS], plan[ENDS], sums) if some else np.int64(0)
@@ -222,7 +222,7 @@ def _add_block(found, lists, query, threshold, is_due, plan, sums):
 
 @helper
 def _add_roughly(found, lists, query, wholes, least, sums):
-    """Add the postings of each list that add `least` or more; values fall, so they come first."""
+    """Add the postings that add `least` or more to a score. They come first in a list, because its values fall."""
     starts, maxima, rows, values = lists
     weights, unit, fraction = query
     some, read = False, np.int64(0)
@@ -259,18 +259,18 @@ def _leave_out(allowed, sums):
 
 @helper
 def _prefetch_next(parts, number, b, found, at, shifts):
-    """Prefetch the next block's postings, and where those of the block after it stand."""
+    """Prefetch the postings of the next block, and the starts of the lists of the block after it."""
     after, last = _part_of(parts, number, b + 2), _part_of(parts, number, b + 1)
     if after >= 0:
         starts, maxima, _, _ = _lists(parts[after])
         for j in range(len(shifts)):
-            if shifts[j] < NOTHING:
+            if shifts[j] < LIST_SKIPPED:
                 prefetch(starts, found[at + 2, j])
                 prefetch(maxima, found[at + 2, j])
     if last >= 0:
         starts, _, rows, values = _lists(parts[last])
         for j in range(len(shifts)):
-            if shifts[j] < NOTHING and found[at + 1, j] >= 0:
+            if shifts[j] < LIST_SKIPPED and found[at + 1, j] >= 0:
                 start, end = np.int64(starts[found[at + 1, j]]), np.int64(starts[found[at + 1, j] + 1])
                 prefetch(rows, start)
                 prefetch(values, start)
@@ -280,16 +280,16 @@ def _prefetch_next(parts, number, b, found, at, shifts):
 
 @helper
 def _part_of(parts, number, b):
-    """Return the part of a block that is counted from the first block of part `number`; -1 for none."""
-    while number < len(parts) and b >= parts[number, BLOCKS]:
-        b -= parts[number, BLOCKS]
+    """Return the number of the part that block `b` is in, counted from part `number` on, or -1 if there is none."""
+    while number < len(parts) and b >= parts[number, N_BLOCKS]:
+        b -= parts[number, N_BLOCKS]
         number += 1
     return number if number < len(parts) else -1
 
 
 @helper
 def _add_lists(found, lists, fraction, steps, ends, sums):
-    """Add the lists' values to the scores of the block's documents, and return how many postings were read."""
+    """Add the values of the lists to the sums of the block's documents, and return how many postings were read."""
     starts, _, rows, values = lists
     read = np.int64(0)
     for j in range(len(found)):

@@ -1,7 +1,7 @@
-"""Compiled loops over documents' own arrays: exact scores from weights, dense scores, and ids.
+"""Compiled loops over the rows of documents: exact lexical scores, dense scores, and the order of the best with ids.
 
-Import this module inside the function that needs it: numba is slow to load. Arrays come from files that may be
-damaged: no number in them may make a loop leave an array. Where they lie is told by a table of `parts`.
+Import this module inside the function that needs it: numba is slow to load. Files may be damaged: no number in them
+may make a loop leave an array. `parts` is a table of addresses.py.
 """
 
 from __future__ import annotations
@@ -11,54 +11,54 @@ import numpy as np
 from denslice.compiling import compiled, compiled_reordering, helper
 from denslice.search.cpu.addresses import (
     BASE,
-    DOCS,
     ID_LETTERS,
     ID_STARTS,
     KEY_BYTES,
-    LETTERS,
+    N_DOCS,
+    N_LETTERS,
+    N_WEIGHTS,
     ROW_KEYS,
     ROW_STARTS,
     ROW_WEIGHTS,
-    WEIGHTS,
 )
 from denslice.search.cpu.intrinsics import as_bits, as_float, bytes_at, half, prefetch, shorts_at, words_at
 
 EMPTY = 0xFFFFFFFF
-AHEAD = 16  # rows whose place is asked for before it is needed; the row itself half as far ahead
+PREFETCHED_ROWS = 16  # rows whose starts are prefetched; the rows themselves are prefetched half as far ahead
 LINE_FEED = 10
-SIEVE = 4096  # a table this size stays in a core's first cache
+SIEVE_SLOTS = 4096  # a table of this size stays in the first cache of a core
 
 
 @compiled
 def rescore(parts, positions, keys, weights):
-    """The exact score of each position: the sum over the query's keys of query weight · row weight. They must rise."""
+    """Return the exact score of each position: the sum of query weight · row weight. Positions must be sorted."""
     return exact_scores(parts, positions, keys, weights)
 
 
 @helper
 def exact_scores(parts, positions, keys, weights):
-    """What `rescore` returns."""
+    """Return the same as `rescore`, for compiled callers."""
     query = _hashed(keys, weights)
-    maybe = np.zeros(SIEVE, np.uint8)
+    maybe = np.zeros(SIEVE_SLOTS, np.uint8)
     for j in range(len(keys)):
-        maybe[keys[j] & (SIEVE - 1)] = 1
+        maybe[keys[j] & (SIEVE_SLOTS - 1)] = 1
     exact = np.empty(len(positions), np.float32)
     start = 0
     for part in parts:
         end = start
-        while end < len(positions) and positions[end] < part[BASE] + part[DOCS]:
+        while end < len(positions) and positions[end] < part[BASE] + part[N_DOCS]:
             end += 1
         if end > start:
             rows = positions[start:end] - part[BASE]
             starts, row_weights = (
-                words_at(part[ROW_STARTS], part[DOCS] + 1),
-                shorts_at(part[ROW_WEIGHTS], part[WEIGHTS]),
+                words_at(part[ROW_STARTS], part[N_DOCS] + 1),
+                shorts_at(part[ROW_WEIGHTS], part[N_WEIGHTS]),
             )
             if part[KEY_BYTES] == 2:
-                row_keys = shorts_at(part[ROW_KEYS], part[WEIGHTS])
+                row_keys = shorts_at(part[ROW_KEYS], part[N_WEIGHTS])
                 _rescore(rows, starts, row_keys, row_weights, query, maybe, exact[start:end])
             else:
-                wide_keys = words_at(part[ROW_KEYS], part[WEIGHTS])
+                wide_keys = words_at(part[ROW_KEYS], part[N_WEIGHTS])
                 _rescore(rows, starts, wide_keys, row_weights, query, maybe, exact[start:end])
         start = end
     return exact
@@ -68,22 +68,22 @@ def exact_scores(parts, positions, keys, weights):
 def _rescore(rows, row_starts, row_keys, row_weights, query, maybe, exact):
     table, table_weights = query
     places = np.empty(1024, np.uint64)
-    for i in range(min(AHEAD, len(rows))):
+    for i in range(min(PREFETCHED_ROWS, len(rows))):
         prefetch(row_starts, rows[i])
-    for i in range(min(AHEAD // 2, len(rows))):
+    for i in range(min(PREFETCHED_ROWS // 2, len(rows))):
         _prefetch_row(rows[i], row_starts, row_keys, row_weights)
     for i in range(len(rows)):
-        if i + AHEAD < len(rows):
-            prefetch(row_starts, rows[i + AHEAD])
-        if i + AHEAD // 2 < len(rows):
-            _prefetch_row(rows[i + AHEAD // 2], row_starts, row_keys, row_weights)
+        if i + PREFETCHED_ROWS < len(rows):
+            prefetch(row_starts, rows[i + PREFETCHED_ROWS])
+        if i + PREFETCHED_ROWS // 2 < len(rows):
+            _prefetch_row(rows[i + PREFETCHED_ROWS // 2], row_starts, row_keys, row_weights)
         start, end = np.int64(row_starts[rows[i]]), min(np.int64(row_starts[rows[i] + 1]), len(row_keys))
         if end - start > len(places):
             places = np.empty(end - start, np.uint64)
         count = 0
         for p in range(np.uint64(start), np.uint64(end)):  # without a branch: which keys match cannot be foreseen
             places[count] = p
-            count += maybe[row_keys[p] & (SIEVE - 1)]
+            count += maybe[row_keys[p] & (SIEVE_SLOTS - 1)]
         total = 0.0
         for p in places[:count]:
             at = _slot(row_keys[p], len(table))
@@ -103,7 +103,7 @@ def _prefetch_row(row, row_starts, row_keys, row_weights):
 
 @helper
 def _hashed(keys, weights):
-    """The query as an open hash table: keys, EMPTY where there is none, and weights, 0 there."""
+    """Return the query as an open hash table of keys and weights. A free slot has the key EMPTY and the weight 0."""
     size = 256
     while size < 4 * len(keys):
         size *= 2
@@ -125,16 +125,16 @@ def _slot(key, size):
 
 @compiled
 def ranked(parts, positions, scores, k):
-    """Which are the k best, best first, equal ones by id; each one's part and row, and their ids.
+    """Return the indexes of the k best scores, equal ones by id, the part and row of each, and their ids.
 
-    Ids come as their letters with line feeds between them, and whether they could be read: not if a place is damaged.
+    Ids are letters with line feeds between them. The last value says whether all ids could be read.
     """
     return in_order(parts, positions, scores, k)
 
 
 @helper
 def in_order(parts, positions, scores, k):
-    """What `ranked` returns."""
+    """Return the same as `ranked`, for compiled callers."""
     order = falling(scores)
     count = min(k, len(order))
     tied = count  # what ties the k-th may come before it by its id
@@ -161,7 +161,7 @@ def in_order(parts, positions, scores, k):
 
 @helper
 def falling(scores):
-    """Where scores stand in falling order, equal ones as they come: sorted by 11 bits at a time."""
+    """Return the indexes of scores in falling order, equal ones in rising order, by a radix sort of 11 bits a pass."""
     keys, other = np.empty(len(scores), np.uint32), np.empty(len(scores), np.uint32)
     order, moved = np.empty(len(scores), np.int64), np.empty(len(scores), np.int64)
     for i in range(len(scores)):
@@ -184,34 +184,34 @@ def falling(scores):
 
 @helper
 def _located(parts, positions, order):
-    """The part of each of these positions and the row in it."""
+    """Return the part of each of these positions, and the row in it."""
     at, rows = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
     for i in range(len(order)):
         position, number = positions[order[i]], 0
-        while position >= parts[number, BASE] + parts[number, DOCS]:
+        while position >= parts[number, BASE] + parts[number, N_DOCS]:
             number += 1
         at[i], rows[i] = number, position - parts[number, BASE]
-        prefetch(words_at(parts[number, ID_STARTS], parts[number, DOCS] + 1), rows[i])
+        prefetch(words_at(parts[number, ID_STARTS], parts[number, N_DOCS] + 1), rows[i])
     return at, rows
 
 
 @helper
 def _names(parts, at, rows):
-    """Where each row's id begins and ends among the letters of its part; and whether that can be."""
+    """Return where the id of each row begins and ends among the letters of its part, and whether all are valid."""
     names = np.empty((len(at), 2), np.int64)
     for i in range(len(at)):
         part = parts[at[i]]
-        starts = words_at(part[ID_STARTS], part[DOCS] + 1)
+        starts = words_at(part[ID_STARTS], part[N_DOCS] + 1)
         names[i, 0], names[i, 1] = starts[rows[i]], starts[rows[i] + 1]
-        if names[i, 0] > names[i, 1] or names[i, 1] > part[LETTERS]:
+        if names[i, 0] > names[i, 1] or names[i, 1] > part[N_LETTERS]:
             return names, False
-        prefetch(bytes_at(part[ID_LETTERS], part[LETTERS]), names[i, 0])
+        prefetch(bytes_at(part[ID_LETTERS], part[N_LETTERS]), names[i, 0])
     return names, True
 
 
 @helper
 def _sort_by_name(parts, at, names, places):
-    """Puts places in the order of their ids, by merging."""
+    """Sort places by their ids, with a merge sort."""
     order, other = places, np.empty(len(places), np.int64)
     width = 1
     while width < len(order):
@@ -233,9 +233,9 @@ def _sort_by_name(parts, at, names, places):
 
 @helper
 def _is_before(parts, at, names, one, other):
-    """Whether one id comes before another: letters in UTF-8 are in order as the characters they stand for are."""
-    first = bytes_at(parts[at[one], ID_LETTERS], parts[at[one], LETTERS])
-    second = bytes_at(parts[at[other], ID_LETTERS], parts[at[other], LETTERS])
+    """Return whether one id comes before another. UTF-8 bytes have the same order as the characters they encode."""
+    first = bytes_at(parts[at[one], ID_LETTERS], parts[at[one], N_LETTERS])
+    second = bytes_at(parts[at[other], ID_LETTERS], parts[at[other], N_LETTERS])
     i, j = names[one, 0], names[other, 0]
     while i < names[one, 1] and j < names[other, 1]:
         if first[i] != second[j]:
@@ -247,14 +247,14 @@ def _is_before(parts, at, names, one, other):
 
 @helper
 def _joined(parts, at, names, places):
-    """The ids at these places, with line feeds between them."""
+    """Return the ids at these places, with line feeds between them."""
     total = len(places)
     for i in places:
         total += names[i, 1] - names[i, 0]
     letters = np.empty(total, np.uint8)
     to = 0
     for i in places:
-        text = bytes_at(parts[at[i], ID_LETTERS], parts[at[i], LETTERS])
+        text = bytes_at(parts[at[i], ID_LETTERS], parts[at[i], N_LETTERS])
         for p in range(names[i, 0], names[i, 1]):
             letters[to] = text[p]
             to += 1
@@ -265,7 +265,7 @@ def _joined(parts, at, names, places):
 
 @compiled_reordering
 def dense_products(vectors, query):
-    """The inner product of each row, given as the bits of float16 numbers, with the query."""
+    """Return the inner product of the query with each row, which has the bits of float16 numbers."""
     products = np.empty(len(vectors), np.float32)
     for i in range(len(vectors)):
         total = np.float32(0)

@@ -1,7 +1,7 @@
-"""Scores of stage one as whole numbers of a unit that is chosen for each query.
+"""Scores of stage one as whole numbers of a unit, which is chosen for each query.
 
-They are never below the exact score, and above it by less than the query's margin. Sums are kept in 16 bits if that is
-fine enough, for speed, and in 32 otherwise: each has its own Scale.
+They are never below the exact score, and exceed it by less than the query's margin. Sums have 16 bits if that is
+precise enough, because it is faster, and 32 bits otherwise. Each size has a Scale.
 
 Import this module inside the function that needs it: numba is slow to load.
 """
@@ -19,7 +19,7 @@ LEVELS = 255  # steps of a posting's value
 
 
 class Scale(NamedTuple):
-    """How scores of stage one are counted: the largest score, and the bits of a posting's share below one unit."""
+    """The number type of stage one's scores, the largest score, and the bits of a posting's share below one unit."""
 
     dtype: Any
     largest: int
@@ -32,7 +32,7 @@ NARROW_LARGEST, NARROW_FRACTION = NARROW.largest, NARROW.fraction
 
 
 def unit_and_margin(reach: float, lexical_reach: float, terms: int, scale: Scale) -> tuple[float, int]:
-    """Return how many units a score of 1 is, if no score exceeds `reach`, and how many units rounding may add."""
+    """Return how many units a score of 1 has, if no score exceeds `reach`, and how many units rounding may add."""
     unit, margin = in_units.py_func(reach, lexical_reach, terms, scale.largest, scale.fraction)
     return float(unit), int(margin)
 
@@ -46,7 +46,7 @@ def in_units(reach, lexical_reach, terms, largest, fraction):
 
 @compiled
 def reach_of(weights, largest):
-    """Return the most that weights can add to a score, summed in their order, as the GPU sums it."""
+    """Return the most that the weights can add to a score, summed in their order, as the GPU sums it."""
     return most_of(weights, largest)
 
 
@@ -68,17 +68,17 @@ def scores_of(bounds, unit):
 
 @helper
 def step_of(weight, maximum, unit, fraction):
-    """Return what one step of a list's values adds to a score, in units and fractions of one, rounded up."""
+    """Return how much one step of a list's values adds to a score, in fractions of a unit, rounded up."""
     return np.uint32(np.ceil(np.float64(weight) * half(maximum) * unit / LEVELS * (1 << fraction)))
 
 
 @helper
 def share_of(step, value, fraction):
-    """Return what a posting adds to a score, rounded up."""
+    """Return how many units a posting adds to a score, rounded up."""
     return (step * np.uint32(value) + np.uint32((1 << fraction) - 1)) >> np.uint32(fraction)
 
 
 @helper
 def bin_shift(fraction):
-    """Return the shift that leaves the first twelve bits of a score: its bin in a histogram."""
+    """Return the shift that leaves the first twelve bits of a score, which are its bin in a histogram."""
     return np.uint32(4 if fraction else 20)

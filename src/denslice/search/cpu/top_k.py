@@ -1,4 +1,4 @@
-"""Which documents can still be among the k best: a threshold from a histogram of scores, and candidates above it.
+"""Candidates for the k best: a threshold from a histogram of scores, and the documents whose score is above it.
 
 Import this module inside the function that needs it: numba is slow to load.
 """
@@ -9,14 +9,14 @@ import numpy as np
 
 from denslice.compiling import helper, inlined
 from denslice.search.cpu.scan_state import (
-    BINS,
-    CHUNK,
+    CHUNK_SUMS,
+    HISTOGRAM_BINS,
     K_BIN,
     K_COUNT,
     KEPT,
     MOST_BIN,
     MOST_COUNT,
-    PART,
+    PART_SUMS,
     SUMS,
     THRESHOLD,
 )
@@ -25,8 +25,8 @@ from denslice.search.cpu.score_units import bin_shift
 
 @inlined
 def first_threshold(sums, k, margin, most, fraction):
-    """Return the threshold after the first block, from the best of each few documents: k of those are better."""
-    bins, counts, shift = np.zeros(BINS, np.int64), np.zeros(6, np.int64), bin_shift(fraction)
+    """Return a threshold from the first block: the best of each 8 or 32 documents are counted, and k are above it."""
+    bins, counts, shift = np.zeros(HISTOGRAM_BINS, np.int64), np.zeros(6, np.int64), bin_shift(fraction)
     few = np.uint64(32 if 8 * 32 * max(k, most) < len(sums) else 8)
     for start in range(np.uint64(0), np.uint64(len(sums)), few):
         bins[largest_of(sums, start, few) >> shift] += 1
@@ -36,7 +36,7 @@ def first_threshold(sums, k, margin, most, fraction):
 
 @helper
 def threshold(bins, counts, k, margin, most, fraction):
-    """Return a score at or below which no document is a candidate: k are better by the margin, or `most` are better.
+    """Return a score that every candidate exceeds: k documents are better by the margin, or `most` are better.
 
     `most` is 0 if there is no such limit.
     """
@@ -58,24 +58,24 @@ def _risen(bins, place, wanted):
 
 @inlined
 def collect(sums, first, left_out, held, bounds, bins, counts, fraction):
-    """Keep what can exceed the threshold. Full arrays drop what has fallen below it, or are doubled.
+    """Keep the documents that can exceed the threshold, and set the sums to 0 for the next block.
 
-    The sums are 0 again for the next block.
+    If the arrays are full, candidates that have fallen below the threshold are dropped, or the arrays are doubled.
     """
     count, lowest, shift = counts[KEPT], max(0, counts[THRESHOLD] - left_out), bin_shift(fraction)
     chunks = np.empty(SUMS // 128, np.uint64)
     for start in chunks[: _passing(sums, lowest, chunks)]:
-        if count + np.int64(CHUNK) >= len(held):
+        if count + np.int64(CHUNK_SUMS) >= len(held):
             count = keep_above(counts[THRESHOLD], held, bounds, count)
-            if count + np.int64(CHUNK) >= len(held) // 2:
+            if count + np.int64(CHUNK_SUMS) >= len(held) // 2:
                 held, bounds = (
                     _doubled(held, np.empty(2 * len(held), np.int64)),
                     _doubled(bounds, np.empty(2 * len(bounds), np.uint32)),
                 )
         before = count
-        for part in range(start, start + CHUNK, PART):
-            if largest_of(sums, part, PART) > lowest:
-                for r in range(part, part + PART):  # without a branch: which are above cannot be foreseen
+        for part in range(start, start + CHUNK_SUMS, PART_SUMS):
+            if largest_of(sums, part, PART_SUMS) > lowest:
+                for r in range(part, part + PART_SUMS):  # without a branch: which are above cannot be foreseen
                     held[count] = np.int64(r)
                     count += np.int64(sums[r] > lowest)
         for i in range(before, count):
@@ -93,7 +93,7 @@ def collect(sums, first, left_out, held, bounds, bins, counts, fraction):
 
 @inlined
 def _doubled(array, larger):
-    """Return the larger array, which begins with what the other holds."""
+    """Return the larger array, with the elements of the other at its beginning."""
     for i in range(len(array)):
         larger[i] = array[i]
     return larger
@@ -101,11 +101,11 @@ def _doubled(array, larger):
 
 @inlined
 def _passing(sums, lowest, chunks):
-    """Write where the chunks begin that have a sum above the lowest, and return how many there are."""
+    """Write the start of each chunk that has a sum above `lowest`, and return how many there are."""
     count = 0
-    for start in range(np.uint64(0), np.uint64(len(sums)), CHUNK):
+    for start in range(np.uint64(0), np.uint64(len(sums)), CHUNK_SUMS):
         largest = sums[start]
-        for r in range(start, start + CHUNK):  # in vectors
+        for r in range(start, start + CHUNK_SUMS):  # in vectors
             largest = max(largest, sums[r])
         chunks[count] = start
         count += np.int64(largest) > lowest

@@ -1,7 +1,7 @@
-"""Search of segments on the CPU in two stages: candidates from postings, exact scores from rows, dense scores added.
+"""Search on the CPU in two stages: candidates come from posting lists, exact scores from rows and dense vectors.
 
-With θ below every query weight the result is exact: everything that the rounding of postings could hide is rescored.
-A larger θ leaves light weights out of stage one, and the best `candidates` are rescored (paper section 3.1).
+If θ is below every query weight, the result is exact: every document that rounding could hide is rescored. With a
+larger θ, stage one skips light weights, and the best `candidates` are rescored (section 3.1 of the paper).
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ from denslice.search.query import (
 from denslice.store.segment import Segment
 from denslice.vectors import Floats, Ints
 
-MOST_WORDS = 1_024  # tokens of a query up to which sums of 16 bits are fine enough
-ROUGH = 96  # documents at least that are rescored besides the k best, if pruning is above 0
-DEEP = 10_000  # k above which queries are searched one by one, to save memory
-ROOM = 1_024  # candidates that there is room for at the start of a scan
-SMALL = 1 << 15  # weights of all rows up to which a query is searched without compiled code
+MAX_NARROW_TOKENS = 1_024  # tokens of a query up to which sums of 16 bits are precise enough
+MORE_IF_PRUNED = 96  # documents that are rescored beside the k best, at least, if pruning is above 0
+DEEP_K = 10_000  # k above which queries are searched one by one, to save memory
+INITIAL_CANDIDATES = 1_024  # candidates that fit the arrays at the start of a scan
+SMALL_INDEX = 1 << 15  # weights of all rows up to which a query is searched without compiled code
 _thread = threading.local()
 
 
 def search(segments: Parts, query: QueryVectors, options: SearchOptions, masks: Sequence[Mask]) -> Found:
-    """The k best documents. `masks` has per segment a 0 for each row to leave out, or nothing to leave none out."""
+    """Return the k best documents. A mask has a 0 for each row that must not be found, or is empty to allow all."""
     if is_plain(segments, options):
         return search_plainly(segments, query, options, masks)
-    if are_words(query, options):
-        return search_words(segments, [query], options, masks)[0]
+    if is_lexical(query, options):
+        return search_lexical(segments, [query], options, masks)[0]
     if not options.rerank:
         return first_stage(segments, query, options, masks)
     if options.candidates_from == "lexical" and query.dense is not None and len(query.keys):
         return _best_of_candidates(segments, query, options, masks)
-    dense = [NO_SCORES if query.dense is None else _dense_scores(segment, query) for segment in segments]
+    dense = [_dense_scores(segment, query) for segment in segments]
     every = np.concatenate(dense) if any(map(len, dense)) else NO_SCORES
     positions, bounds = retrieve(segments, query, options, masks, dense)
     positions, lexical = rerank_best(segments, positions, bounds, query, every, options.k)
@@ -64,27 +64,25 @@ def search(segments: Parts, query: QueryVectors, options: SearchOptions, masks: 
 def search_some(
     segments: Parts, queries: Sequence[QueryVectors], options: SearchOptions, masks: Sequence[Mask]
 ) -> list[Found]:
-    """The k best documents of each query."""
-    if is_plain(segments, options):
-        return [search_plainly(segments, query, options, masks) for query in queries]
-    if options.k <= DEEP and all(are_words(query, options) for query in queries):
-        return search_words(segments, queries, options, masks)
+    """Return the k best documents of each query."""
+    if options.k <= DEEP_K and not is_plain(segments, options) and all(is_lexical(q, options) for q in queries):
+        return search_lexical(segments, queries, options, masks)
     return [search(segments, query, options, masks) for query in queries]
 
 
 def is_plain(segments: Parts, options: SearchOptions) -> bool:
-    """Whether a search is exact and the index so small that numpy scores every document."""
+    """Return whether a search is exact and the index small: then numpy scores every document."""
     is_exact = options.rerank and options.theta == 0 and options.pruning == 0 and options.candidates_from == "both"
     return is_exact and is_small(segments)
 
 
 def is_small(segments: Parts) -> bool:
-    """Whether numpy scores all documents in less time than anybody would notice."""
-    return segments.weights <= SMALL
+    """Return whether the index has so few weights that numpy scores every document."""
+    return segments.weights <= SMALL_INDEX
 
 
 def load_loops(segments: Parts) -> None:
-    """Load or compile what a search with the usual options needs."""
+    """Load or compile the loops that a search with default options needs."""
     vectors = segments[0].dense
     dense = None if vectors is None else np.zeros(vectors.shape[1], np.float32)
     query = QueryVectors(np.zeros(1, np.int64), np.ones(1, np.float32), dense)
@@ -92,7 +90,7 @@ def load_loops(segments: Parts) -> None:
 
 
 def search_plainly(segments: Parts, query: QueryVectors, options: SearchOptions, masks: Sequence[Mask]) -> Found:
-    """The k best documents, found by scoring all of them in numpy: what the compiled loops find."""
+    """Return the k best documents after scoring all of them in numpy, with the results of the compiled loops."""
     if not segments:
         return NONE_FOUND
     lexical = np.concatenate([lexical_scores(segment, query.keys, query.weights) for segment in segments])
@@ -105,22 +103,22 @@ def search_plainly(segments: Parts, query: QueryVectors, options: SearchOptions,
     return Found(at, rows, ids, scores[best], lexical[best], dense[best] if len(dense) else dense)
 
 
-def are_words(query: QueryVectors, options: SearchOptions) -> bool:
-    """Whether a query is searched by its words alone, all of them, and exactly or with pruning."""
-    return query.dense is None and options.rerank and options.theta == 0 and len(query.keys) <= MOST_WORDS
+def is_lexical(query: QueryVectors, options: SearchOptions) -> bool:
+    """Return whether a search is lexical and uses every token of the query, exactly or with pruning."""
+    return query.dense is None and options.rerank and options.theta == 0 and len(query.keys) <= MAX_NARROW_TOKENS
 
 
-def search_words(
+def search_lexical(
     segments: Parts, queries: Sequence[QueryVectors], options: SearchOptions, masks: Sequence[Mask]
 ) -> list[Found]:
-    """The k best documents of each query, all being searched by words alone: one call of compiled code."""
+    """Return the k best documents of each lexical query, in one call of compiled code."""
     from denslice.search.cpu import score_units
     from denslice.search.cpu.lexical import best_by_words
 
     if not segments:
         return [NONE_FOUND] * len(queries)
     k = min(options.k, segments.docs)
-    most = 0 if options.pruning == 0 else k + int(4 * k**0.5) + ROUGH
+    most = 0 if options.pruning == 0 else k + int(4 * k**0.5) + MORE_IF_PRUNED
     firsts = [count if any(map(len, masks)) else _share_of_first_block(count, segments) for count in (k, most)]
     starts = np.fromiter(accumulate((len(query.keys) for query in queries), initial=0), np.int64, len(queries) + 1)
     one = queries[0]
@@ -128,7 +126,7 @@ def search_words(
     weights = one.weights if len(queries) == 1 else np.concatenate([query.weights for query in queries])
     counts, at, rows, scores, letters, is_whole = best_by_words(
         segments.table_with(masks), starts, keys, weights, (k, most, *firsts), options.pruning,
-        max(ROOM, 4 * k), _working_sums(score_units.NARROW.dtype, SUMS),
+        max(INITIAL_CANDIDATES, 4 * k), _working_sums(score_units.NARROW.dtype),
     )  # fmt: skip
     ids = _ids(segments, at, rows, letters, is_whole)
     ends = list(accumulate(counts.tolist(), initial=0))
@@ -138,7 +136,7 @@ def search_words(
 
 
 def _best_of_candidates(segments: Parts, query: QueryVectors, options: SearchOptions, masks: Sequence[Mask]) -> Found:
-    """The k best, by both scores, of the best `candidates` by words: the paper's fusion (its section 5.3)."""
+    """Return the k best by both scores of the best `candidates` by lexical score (section 5.3 of the paper)."""
     wide = replace(options, k=max(options.k, options.candidates), rerank=False)  # the bounds choose
     by_words, bounds = retrieve(segments, query, wide, masks, [NO_SCORES] * len(segments))
     positions = np.unique(by_words[best_of(bounds, wide.k)])
@@ -147,7 +145,7 @@ def _best_of_candidates(segments: Parts, query: QueryVectors, options: SearchOpt
 
 
 def first_stage(segments: Parts, query: QueryVectors, options: SearchOptions, masks: Sequence[Mask]) -> Found:
-    """The k best documents by stage one alone: lexical scores of the weights above θ, as postings round them up."""
+    """Return the k best documents of stage one alone: lexical scores of the weights above θ, rounded up."""
     strong = strong_enough(query, options.theta)
     positions, scores = retrieve(segments, strong, options, masks, [NO_SCORES] * len(segments))
     return rank(segments, positions, scores, NO_SCORES, options.k)
@@ -160,10 +158,10 @@ def retrieve(
     masks: Sequence[Mask],
     dense: Sequence[Floats],
 ) -> tuple[Ints, Floats]:
-    """Stage one: positions, counted over all segments, of every document that may be among the k best.
+    """Return the candidates of stage one: positions over all segments, and bounds that exact scores do not exceed.
 
-    Beside each stands a score that the document's exact one does not exceed. `dense` has per segment a score to add
-    to each row's lexical one, or nothing.
+    Every document that can be among the k best is a candidate. `dense` has the dense scores of each segment's rows,
+    or is empty for each.
     """
     from denslice.search.cpu import postings, score_units
 
@@ -189,7 +187,7 @@ def retrieve(
         most = max(options.candidates, k)
     held, bounds = postings.scan_whole(
         segments.table_with(masks, extra), found, (strong.weights, unit, score_units.WIDE.fraction), (k, margin, most),
-        np.empty(max(ROOM, 4 * k), np.int64), _working_sums(score_units.WIDE.dtype, SUMS),
+        np.empty(max(INITIAL_CANDIDATES, 4 * k), np.int64), _working_sums(score_units.WIDE.dtype),
     )  # fmt: skip
     if most:
         best = best_of(bounds, most)
@@ -198,7 +196,7 @@ def retrieve(
 
 
 def _share_of_first_block(k: int, segments: Parts) -> int:
-    """How many of the first block's best are surely as many as its share of the k best, were blocks alike."""
+    """Return how many of the k best the first block has at most, very likely, if all blocks are alike."""
     expected = k * min(1.0, segments[0].block / max(1, segments.docs))
     return min(k, int(expected + 3 * expected**0.5 + 4))
 
@@ -206,9 +204,10 @@ def _share_of_first_block(k: int, segments: Parts) -> int:
 def rerank_best(
     segments: Parts, positions: Ints, bounds: Floats, query: QueryVectors, dense: Floats, k: int
 ) -> tuple[Ints, Floats]:
-    """Positions and exact lexical scores of all that can be among the k best, now that k exact scores can be known.
+    """Return the positions that can be among the k best, and their exact lexical scores.
 
-    The k with the highest bounds are scored first; of the others only those whose bound reaches the least of them.
+    The k with the highest bounds are scored first. The others are scored only if their bound reaches the lowest of
+    these scores.
     """
     if len(positions) <= k + FEW_MORE:
         return positions, rerank(segments, positions, query)
@@ -222,7 +221,7 @@ def rerank_best(
 
 
 def rerank(segments: Parts, positions: Ints, query: QueryVectors) -> Floats:
-    """Stage two: the exact lexical score of each position, with every query weight. Positions must rise."""
+    """Return the exact lexical score of each position, with every query weight: stage two. Positions must be sorted."""
     from denslice.search.cpu.rescore import rescore
 
     scores: Floats = rescore(segments.table, positions, query.keys, query.weights)
@@ -230,7 +229,7 @@ def rerank(segments: Parts, positions: Ints, query: QueryVectors) -> Floats:
 
 
 def rank(segments: Parts, positions: Ints, lexical: Floats, dense: Floats, k: int) -> Found:
-    """The k best of these by the sum of both scores, best first, equal sums by id; `dense` may be empty."""
+    """Return the k best of these by the sum of both scores, best first, equal sums by id. `dense` may be empty."""
     from denslice.search.cpu.rescore import ranked
 
     scores = lexical + dense if len(dense) else lexical
@@ -240,18 +239,18 @@ def rank(segments: Parts, positions: Ints, lexical: Floats, dense: Floats, k: in
 
 
 def _ids(segments: Parts, at: Ints, rows: Ints, letters: npt.NDArray[np.uint8], is_whole: bool) -> list[str]:
-    """Ids whose letters stand there with line feeds between them."""
+    """Return the ids, given as letters with line feeds between them, or read one by one if that fails."""
     ids: list[str] = []
     if is_whole and len(at):
         with suppress(UnicodeDecodeError):
             ids = letters.tobytes().decode().split("\n")
-    if len(ids) != len(at):  # no id has a line feed: a file is damaged, and says so now
+    if len(ids) != len(at):  # no id has a line feed, so a file is damaged: reading the ids raises the error
         ids = [segments[s].ids(rows[i : i + 1])[0] for i, s in enumerate(at.tolist())]
     return ids
 
 
 def _dense_scores(segment: Segment, query: QueryVectors, rows: Ints | None = None) -> Floats:
-    """λ times the inner product of each row, or of these, with the query's dense vector; nothing where it has none."""
+    """Return the dense score of each row, or of these rows; an empty array if there are no dense vectors."""
     if query.dense is None or segment.dense is None:
         return NO_SCORES
     from denslice.search.cpu.rescore import dense_products
@@ -264,7 +263,7 @@ def _dense_scores(segment: Segment, query: QueryVectors, rows: Ints | None = Non
 
 
 def dense_scores_of(segments: Parts, positions: Ints, query: QueryVectors) -> Floats:
-    """The dense score of each position; nothing where there are no dense vectors."""
+    """Return the dense score of each position; an empty array if there are no dense vectors."""
     if any(s.dense is None for s in segments):
         return NO_SCORES
     scores = np.zeros(len(positions), dtype=np.float32)
@@ -276,18 +275,16 @@ def dense_scores_of(segments: Parts, positions: Ints, query: QueryVectors) -> Fl
     return scores
 
 
-def _working_sums(dtype: type[np.unsignedinteger[Any]], count: int) -> npt.NDArray[Any]:
-    """This thread's array for sums: made anew for each query, it would cost a page fault for every page."""
-    if not hasattr(_thread, "sums"):
-        _thread.sums = {}
-    if dtype not in _thread.sums:
-        _thread.sums[dtype] = np.zeros(count, dtype)
-    sums: npt.NDArray[Any] = _thread.sums[dtype]
+def _working_sums(dtype: type[np.unsignedinteger[Any]]) -> npt.NDArray[Any]:
+    """Return this thread's array for sums. A new one for each query would cost a page fault for every page."""
+    if not hasattr(_thread, dtype.__name__):
+        setattr(_thread, dtype.__name__, np.zeros(SUMS, dtype))
+    sums: npt.NDArray[Any] = getattr(_thread, dtype.__name__)
     return sums
 
 
 def _unseen(segments: Parts, query: QueryVectors, strong: QueryVectors) -> float:
-    """The most that the weights left out of stage one can add to a score."""
+    """Return the most that the weights which stage one skips can add to a score."""
     from denslice.search.cpu import postings, score_units
 
     weak = ~np.isin(query.keys, strong.keys)

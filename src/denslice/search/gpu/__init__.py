@@ -1,1 +1,1 @@
-"""Search on GPUs (extra `gpu`): the CPU's results, from the same postings, at the speed of the card's memory."""
+"""Search on GPUs (extra `gpu`), with the results of the CPU, from the same posting lists."""

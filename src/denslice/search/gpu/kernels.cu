@@ -1,8 +1,8 @@
-// Search on a GPU: posting lists to scores, scores to candidates, candidates to a ranking. docs/gpu.md draws it.
+// Search on a GPU: posting lists give scores, scores give candidates, and candidates are ranked. See docs/gpu.md.
 //
-// A tile is some thousand documents whose scores fit the shared memory of a few warps. Scores of stage one are the
-// same whole numbers as on the CPU (search/cpu/postings.py), so both routes choose the same documents. layout.py has the numbers
-// that are not defined here, and the structs as numpy types.
+// A tile has some thousand documents, whose scores fit the shared memory of a thread block. Scores of stage one are
+// the same whole numbers as on the CPU (search/cpu/postings.py), so both choose the same documents. layout.py has the
+// numbers that are not defined here, and the structs as numpy types.
 
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -13,46 +13,46 @@ typedef unsigned long long u64;
 #define LEVELS 255.0
 #define LARGEST_SCORE 2147483647u
 
-#define EVERY_CANDIDATE 1u  // flags of a query: all candidates are scored exactly, and
-#define DENSE_OF_CANDIDATES 2u // their dense scores are computed then
-#define BOUNDS 4u // stage one alone: a candidate's bound is its score
-#define EXTRA 8u // every document has a dense score, added before selection
+#define EVERY_CANDIDATE 1u  // flags of a query: all candidates are scored exactly at once,
+#define DENSE_OF_CANDIDATES 2u // with their dense scores
+#define BOUNDS 4u // only stage one runs: the bound of a candidate is its score
+#define EXTRA 8u // every document has a dense score, which is added before candidates are chosen
 
-struct __align__(8) Entry { // a posting list's part in one section of its block's rows
+struct __align__(8) Entry { // the part of a posting list in one section of its block
     u32 start; // of its groups of 8 postings
     u16 groups;
-    u16 maximum; // of the whole list's weights, the bits of a float16
+    u16 maximum; // largest weight of the whole list, the bits of a float16
 };
 
-struct Tile { // rows of one section of one block of a segment
-    const u32 *key_starts; // (keys + 1), into the lists
+struct Tile { // the rows of one section of one block of a segment
+    const u32 *key_starts; // (keys + 1), where the lists of each key begin
     const u16 *list_blocks; // the block of each list
-    const Entry *entries; // of the tile's section, one for each list
-    const uint4 *rows;   // 8 postings' rows a group, counted from the tile's first
-    const uint2 *values; // 8 postings' values a group
-    const u32 *row_starts; // of the tile's rows; from here on the documents' own weights, where the card has them
+    const Entry *entries; // one for each list, of the tile's section
+    const uint4 *rows;   // the rows of 8 postings in a group, counted from the first row of the tile
+    const uint2 *values; // the values of 8 postings in a group
+    const u32 *row_starts; // of the tile's rows; the next three are the documents' weights, if the GPU has them
     const void *row_keys;
     const u16 *row_weights;
-    const uint4 *dense; // of the tile's rows, where there are dense vectors
-    u64 weights; // how many the segment has
+    const uint4 *dense; // of the tile's rows, if there are dense vectors
+    u64 weights; // the number of weights of the segment
     u32 keys;
     u32 first; // position of the first row, over all segments
-    u32 count; // rows
+    u32 count; // the number of rows
     u16 block, section, blocks, wide_keys;
     u32 unused;
 };
 
 struct Query {
-    double unit, reach, unseen; // units a score of 1 is; the highest lexical score; what left out weights could add
-    float lowest; // dense score
-    u32 first_key, keys, strong; // the strong ones come first
-    u32 k, most, margin, spare, flags; // at most `most` candidates, 0 for any number
-    u32 candidates, finalists, returned; // counts, 0 to begin with
-    u32 first_edge; // k documents at least have this score
-    u32 least; // exact score that k documents reach at least, in order of bits
-    u32 dense_lowest, dense_highest; // in order of bits
-    u64 cut; // candidates below it are left out
-    u32 hold, unused; // how many documents stage one must not miss
+    double unit, reach, unseen; // units of a score of 1; highest lexical score; most that skipped weights can add
+    float lowest; // the lowest dense score
+    u32 first_key, keys, strong; // strong keys come first
+    u32 k, most, margin, spare, flags; // there are at most `most` candidates, or any number if it is 0
+    u32 candidates, finalists, returned; // counts, 0 at first
+    u32 first_edge; // at least k documents have this score or more
+    u32 least; // the lowest exact score of the first candidates, as ordered bits
+    u32 dense_lowest, dense_highest; // as ordered bits
+    u64 cut; // candidates below it are dropped
+    u32 hold, unused; // the number of documents that stage one must not miss
 };
 
 // --- numbers
@@ -63,7 +63,7 @@ __device__ __forceinline__ float half_bits(u16 bits) {
     return value;
 }
 
-__device__ __forceinline__ u32 ordered(float value) { // bits that rise as the number does
+__device__ __forceinline__ u32 ordered(float value) { // bits that rise with the number
     u32 bits = __float_as_uint(value);
     return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
 }
@@ -77,10 +77,10 @@ __device__ __forceinline__ u32 bin_of(u32 score) { // 64 bins for each power of 
     return (shift << 6) + (score >> shift);
 }
 
-// Where a bin's count is kept. Scores crowd in a few bins: side by side, one part of the cache would have to count all.
+// Where the count of a bin is kept. Scores crowd in a few bins; side by side, one part of the cache would count all.
 __device__ __forceinline__ u32 place_of(u32 bin) { return bin * 65 & (BINS - 1); }
 
-__device__ __forceinline__ u32 edge_of(u32 bin) { // the lowest score in a bin
+__device__ __forceinline__ u32 edge_of(u32 bin) { // the lowest score of a bin
     return bin < 128 ? bin : ((bin & 63) + 64) << ((bin >> 6) - 1);
 }
 
@@ -102,7 +102,7 @@ __device__ __forceinline__ u32 warp_sum(u32 value) {
 #endif
 }
 
-__device__ __forceinline__ u32 block_scan(u32 value, u32 *totals) { // inclusive, over the block's threads
+__device__ __forceinline__ u32 block_scan(u32 value, u32 *totals) { // inclusive, over the threads of a block
     u32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     for (int reach = 1; reach < 32; reach <<= 1) {
         u32 before = __shfl_up_sync(ALL, value, reach);
@@ -124,8 +124,8 @@ __device__ __forceinline__ u32 block_scan(u32 value, u32 *totals) { // inclusive
     return value;
 }
 
-// The bin in which the count of scores, from the highest down, reaches `wanted`; 0 where it never does. For a block of
-// 1024 threads; found[1] is then the count of scores above that bin.
+// Returns the bin in which the count of scores, from the highest down, reaches `wanted`, or 0 if it never does. A block
+// must have 1024 threads. found[1] is then the number of scores above that bin.
 __device__ u32 bin_reaching(const u32 *bins, u32 wanted, u32 *totals, u32 *found) {
     const u32 EACH = BINS / 1024;
     u32 top = BINS - 1 - threadIdx.x * EACH, here = 0;
@@ -145,16 +145,16 @@ __device__ u32 bin_reaching(const u32 *bins, u32 wanted, u32 *totals, u32 *found
     return bin;
 }
 
-// --- taking in a segment
+// --- upload of a segment
 
-// Where a section of a list comes among all: a tile's pieces lie together, so that scoring it touches few pages.
+// Returns the place of a list's section among all: the pieces of a tile lie together, so that scoring reads few pages.
 __device__ __forceinline__ u32 piece_of(const u32 *block_starts, u32 block, u32 list, u32 section, u32 sections) {
     u32 first = block_starts[block], lists = block_starts[block + 1] - first;
     return first * sections + section * lists + (list - first);
 }
 
-// Groups of 8 postings in each section of a list, and the entries but for their starts, section after section. A warp a
-// list, whose rows may come in any order; `order` has the lists by key, and so has `blocks`.
+// Counts the groups of 8 postings in each section of a list, and writes the entries without their starts, section after
+// section. A warp reads a list, whose rows may have any order. `order` and `blocks` are sorted by key.
 extern "C" __global__ void measure(const u32 *order, const u32 *list_starts, const u16 *rows, const u16 *maxima,
                                    const u16 *blocks, const u32 *block_starts, Entry *entries, u32 *pieces, u32 lists,
                                    u32 sections, u32 section_rows) {
@@ -175,13 +175,13 @@ extern "C" __global__ void measure(const u32 *order, const u32 *list_starts, con
     }
 }
 
-// Puts each section's postings where 32 threads, 8 postings each, will meet different banks of shared memory as far
-// as they can: by their rank among those of the same bank, then by bank; the k-th 32 of these go to the k-th place of
-// 32 groups. What fills up the last group has value 0. A warp a list.
+// Places the postings of each section so that 32 threads with 8 postings each use different banks of shared memory, if
+// possible: sorted by their rank among those of the same bank, then by bank, the k-th 32 go to the k-th place of 32
+// groups. Padding of the last group has value 0. A warp arranges a list.
 extern "C" __global__ void arrange(const u32 *order, const u32 *list_starts, const u16 *rows, const u8 *values,
                                    const u16 *blocks, const u32 *block_starts, Entry *entries, const u32 *before_pieces,
                                    u16 *to_rows, u8 *to_values, u32 lists, u32 sections, u32 section_rows) {
-    extern __shared__ u32 ranks[]; // per warp 2 · RANKS: banks that have so many, and postings before them
+    extern __shared__ u32 ranks[]; // for each warp 2 · RANKS: banks with a posting of each rank, and postings before
     const u32 RANKS = (section_rows + 31) / 32;
     u32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5, at = blockIdx.x * (blockDim.x >> 5) + warp;
     if (at >= lists) return;
@@ -192,7 +192,7 @@ extern "C" __global__ void arrange(const u32 *order, const u32 *list_starts, con
         u32 start = before_pieces[piece_of(block_starts, blocks[at], list, section, sections)], groups = entry.groups;
         if (lane == 0) entry.start = start;
         if (groups == 0) continue;
-        u32 base = section * section_rows, mine = 0; // a row of another section is `section_rows` or more from the base
+        u32 base = section * section_rows, mine = 0; // rows of other sections are `section_rows` or more after the base
         for (u32 p = from; p < end; p++) {
             u32 row = rows[p] - base;
             mine += row < section_rows && (row & 31) == lane;
@@ -211,7 +211,7 @@ extern "C" __global__ void arrange(const u32 *order, const u32 *list_starts, con
         u64 out = (u64)start * 8;
         for (u32 p = from; p < end; p++) {
             u32 row = rows[p] - base;
-            if ((row & 31) != lane || row >= section_rows || rank >= most) continue; // the latter in damaged files
+            if ((row & 31) != lane || row >= section_rows || rank >= most) continue; // the last in damaged files
             u32 place = before[rank] + __popc(alive[rank] & ((1u << lane) - 1));
             rank++;
             u32 unit = place >> 8, inside = place & 255, lanes = min(32u, groups - unit * 32);
@@ -230,9 +230,9 @@ extern "C" __global__ void arrange(const u32 *order, const u32 *list_starts, con
     }
 }
 
-// --- a search begins
+// --- start of a search
 
-// Spreads the queries' weights over a table of the vocabulary, sets the bits of their keys, and clears counts.
+// Writes the weights of queries to a table over the vocabulary, sets the bits of their keys, and clears counts.
 extern "C" __global__ void begin(const Query *queries, const u32 *keys, const float *weights, float *table, u32 *sieves,
                                  u32 *bins, u32 vocab) {
     u32 q = blockIdx.y, at = blockIdx.x * blockDim.x + threadIdx.x, step = gridDim.x * blockDim.x;
@@ -257,7 +257,7 @@ __device__ __forceinline__ float dot8(uint4 group, const float *query, float tot
     return total;
 }
 
-// DENSE_LANES threads a row, each with DENSE_STEPS groups of 8 numbers; N queries are met by one reading of the rows.
+// DENSE_LANES threads read a row, each DENSE_STEPS groups of 8 numbers. A row is read once for N queries.
 template <int N>
 __device__ __forceinline__ void dense_rows(const Tile *tiles, Query *queries, const float *vectors, float *scores,
                                            u32 tile_rows, u32 card_rows, u32 width) {
@@ -335,7 +335,7 @@ extern "C" __global__ void dense_four(const Tile *tiles, Query *queries, const f
     dense_rows<4>(tiles, queries, vectors, scores, tile_rows, card_rows, width);
 }
 
-// The unit and margin of queries with dense scores, now that those are known; as `retrieve` on the CPU has them.
+// Computes the unit and margin of queries with dense scores, which are known now, as `retrieve` does on the CPU.
 extern "C" __global__ void scale(Query *queries, u32 count) {
     u32 q = blockIdx.x * blockDim.x + threadIdx.x;
     if (q >= count) return;
@@ -373,14 +373,14 @@ __device__ __forceinline__ void add_group(u32 *sums, uint4 rows, uint2 values, u
     add_posting(sums, rows.w >> 16, step * (values.y >> 24));
 }
 
-// The warps take units in turn, AHEAD of them loaded before the first is added.
+// Warps take units in turn and load AHEAD of them before they add the first.
 __device__ __forceinline__ void add_units(u32 *sums, const uint4 *units, u32 count, const Tile &tile, u32 lane, u32 warp) {
     const u32 WARPS = THREADS / 32;
     const uint4 *all_rows = tile.rows + lane;
     const uint2 *all_values = tile.values + lane;
     uint4 rows[AHEAD];
     uint2 values[AHEAD];
-    u32 steps[AHEAD]; // 0 where this thread has nothing to add
+    u32 steps[AHEAD]; // 0 if this thread has nothing to add
     auto fetch = [&](int slot, u32 at) {
         steps[slot] = 0;
         if (at < count) {
@@ -403,15 +403,15 @@ __device__ __forceinline__ void add_units(u32 *sums, const uint4 *units, u32 cou
     }
 }
 
-// Scores of a tile's documents: lists are cut into units of 32 groups, which the warps take in turn, so that a list
-// that half the documents are in keeps all warps busy. Keeps the largest score of each 128 documents, and counts
-// these: k of them above a score mean k documents above it.
+// Scores the documents of a tile. Lists are cut into units of 32 groups, which the warps take in turn, so that a list
+// with half of the documents keeps all warps busy. The largest score of each 128 documents is kept and counted: if k of
+// these are above a score, k documents are above it.
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     score(const Tile *tiles, const Query *queries, const u32 *keys, const float *weights, const float *extra,
           const u32 *allowed, u32 *scores, u32 *maxima, u32 *bins, u32 tile_rows, u32 card_rows) {
     extern __shared__ uint4 shared[];
     u32 *sums = (u32 *)shared;
-    uint4 *units = shared + tile_rows / 4; // UNITS: first group, groups, step
+    uint4 *units = shared + tile_rows / 4; // UNITS: first group, number of groups, step
     __shared__ u32 totals[32];
     const u32 WARPS = THREADS / 32, lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     const u32 q = blockIdx.x, first = blockIdx.y * tile_rows;
@@ -470,7 +470,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
         if (largest)
             *(uint4 *)(scores + (u64)q * card_rows + first + row) = make_uint4(score[0], score[1], score[2], score[3]);
         __syncwarp();
-        if (lane == 0) sums[chunk * CHUNK] = largest; // the chunk's scores are done with
+        if (lane == 0) sums[chunk * CHUNK] = largest; // the scores of the chunk are not needed any more
     }
     __syncthreads();
     for (u32 from = 0; from < tile_rows / CHUNK; from += THREADS) {
@@ -482,7 +482,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     }
 }
 
-// Takes every document that can still be among the k best, or is surely among the best `most`.
+// Collects every document that can still be among the k best, or is surely among the best `most`.
 extern "C" __global__ void __launch_bounds__(1024) collect(Query *queries, const u32 *scores, const u32 *maxima, const u32 *bins, u64 *candidates,
                                    u32 room, u32 card_rows) {
     __shared__ u32 totals[32], found[2];
@@ -498,7 +498,7 @@ extern "C" __global__ void __launch_bounds__(1024) collect(Query *queries, const
     for (u32 from = (blockIdx.x * blockDim.x + threadIdx.x) & ~31u; from < chunks; from += gridDim.x * blockDim.x) {
         u32 mine = from + lane < chunks ? maxima[(u64)q * chunks + from + lane] : 0;
         u32 passing = __ballot_sync(ALL, mine > lowest);
-        while (passing) { // up to four chunks at a time: their scores arrive together, their places are taken together
+        while (passing) { // up to four chunks at a time: scores are loaded together, places are taken together
             u32 rows[4], count = 0;
             uint4 score[4];
 #pragma unroll
@@ -537,16 +537,16 @@ extern "C" __global__ void __launch_bounds__(1024) collect(Query *queries, const
     }
 }
 
-// Where there are more than `most` candidates: the key of the last of the best so many, equal scores by position.
+// Finds the key of the last of the best `most` candidates, if there are more. Equal scores are ordered by position.
 extern "C" __global__ void __launch_bounds__(1024) cut(Query *queries, const u64 *candidates, u32 room) {
     __shared__ u32 counts[BINS], totals[32], found[2]; // BINS is 1 << 11
     Query &query = queries[blockIdx.y];
     const u64 *mine = candidates + (u64)blockIdx.y * room;
     u32 count = min(query.candidates, room);
     if (query.most == 0 || count <= query.most) return;
-    u64 known = 0; // the leading bits of the key that is looked for
+    u64 known = 0; // the leading bits of the key that is searched
     u32 wanted = query.most;
-    for (int shift = 53; shift >= -2; shift -= 11) { // 11 bits at a time, at last 9
+    for (int shift = 53; shift >= -2; shift -= 11) { // 11 bits at a time, and 9 at the end
         int down = max(shift, 0), width = shift < 0 ? 9 : 11;
         for (u32 i = threadIdx.x; i < BINS; i += blockDim.x) counts[i] = 0;
         __syncthreads();
@@ -557,7 +557,7 @@ extern "C" __global__ void __launch_bounds__(1024) cut(Query *queries, const u64
         u32 digit = bin_reaching(counts, wanted, totals, found);
         wanted -= found[1];
         known = known << width | digit;
-        bool settled = counts[place_of(digit)] == wanted || shift < 0; // all that begin so are among them
+        bool settled = counts[place_of(digit)] == wanted || shift < 0; // all with these bits are among them
         __syncthreads();
         if (settled) {
             if (threadIdx.x == 0) query.cut = known << down;
@@ -569,13 +569,13 @@ extern "C" __global__ void __launch_bounds__(1024) cut(Query *queries, const u64
 // --- stage two
 
 __device__ float exact_lexical(const Tile &tile, u32 row, const u32 *sieve, const float *table,
-                               u32 vocab) { // for a whole warp
-    const int EACH = 8; // weights a thread has in flight
+                               u32 vocab) { // called by a whole warp
+    const int EACH = 8; // weights that a thread loads at once
     u32 lane = threadIdx.x & 31, start = tile.row_starts[row];
     u32 end = (u32)min((u64)tile.row_starts[row + 1], tile.weights);
-    double total = 0; // in the order of keys, as on the CPU
+    double total = 0; // summed in the order of keys, as on the CPU
     u32 next[EACH];
-    u16 weights[EACH]; // also those that are not asked for: to wait for the keys first takes longer
+    u16 weights[EACH]; // weights that are not needed are loaded too: waiting for the keys first would take longer
     auto fetch = [&](u32 from) {
 #pragma unroll
         for (int i = 0; i < EACH; i++) {
@@ -595,7 +595,7 @@ __device__ float exact_lexical(const Tile &tile, u32 row, const u32 *sieve, cons
             if (next[i] < vocab && sieve[bit >> 5] >> (bit & 31) & 1)
                 products[i] = (double)table[next[i]] * (double)half_bits(weights[i]);
         }
-        fetch(from + 32 * EACH); // while the sum is made
+        fetch(from + 32 * EACH); // while the sum is computed
 #pragma unroll
         for (int i = 0; i < EACH; i++)
             for (u32 hits = __ballot_sync(ALL, products[i] != 0); hits; hits &= hits - 1)
@@ -604,7 +604,7 @@ __device__ float exact_lexical(const Tile &tile, u32 row, const u32 *sieve, cons
     return (float)total;
 }
 
-__device__ float exact_dense(const Tile &tile, u32 row, const float *vector, u32 width) { // for a whole warp
+__device__ float exact_dense(const Tile &tile, u32 row, const float *vector, u32 width) { // called by a whole warp
     float total = 0;
     for (u32 group = threadIdx.x & 31; group < width / 8; group += 32)
         total = dot8(tile.dense[(u64)row * (width / 8) + group], vector + group * 8, total);
@@ -620,8 +620,8 @@ __device__ __forceinline__ u32 scaled(const Query &query, float score) { // rise
     return (u32)min(max(((double)score - query.lowest) * query.unit, 0.0), (double)LARGEST_SCORE);
 }
 
-// Exact scores. The first time, of the k with the highest bounds, or some more; then of the others whose bound
-// reaches the least of these.
+// Computes exact scores: first of the k candidates with the highest bounds, or some more, and in a second launch of the
+// others whose bound reaches the lowest of these scores.
 extern "C" __global__ void __launch_bounds__(256) rescore(const Tile *tiles, Query *queries, const uint4 *sieves,
                                    const float *vectors, const float *table, const float *extra, const u64 *candidates,
                                    u64 *finalists, float *lexical, float *dense, u32 *bins, u32 room, u32 tile_rows,
@@ -676,8 +676,8 @@ extern "C" __global__ void __launch_bounds__(256) rescore(const Tile *tiles, Que
     }
 }
 
-// Each finalist's place in the ranking: how many come before it. Equal scores come by position here, and those equal
-// to the k-th come along, so that the host can order them by id. Cleans table and sieve for the next search.
+// Ranks each finalist by counting those before it. Equal scores are ordered by position here, and those that tie with
+// the k-th are returned too, so that the host can sort them by id. Clears table and sieve for the next search.
 extern "C" __global__ void __launch_bounds__(1024) order(const Tile *tiles, Query *queries, const u32 *keys, float *table, u32 *sieves, const u64 *finalists,
                                  const float *lexical, const float *dense, const u32 *bins, u32 *to_positions,
                                  float *to_lexical, float *to_dense, u32 room, u32 results, u32 tile_rows, u32 vocab) {
@@ -697,7 +697,7 @@ extern "C" __global__ void __launch_bounds__(1024) order(const Tile *tiles, Quer
     u32 edge = bin_reaching(bins + q * 2 * BINS + BINS, query.k, totals, found);
     if (threadIdx.x == 0) passing = 0;
     __syncthreads();
-    for (u32 from = threadIdx.x; from < count; from += 4 * blockDim.x) { // those that can be among the k best
+    for (u32 from = threadIdx.x; from < count; from += 4 * blockDim.x) { // finalists that can be among the k best
         u64 keys[4];
 #pragma unroll
         for (int i = 0; i < 4; i++) keys[i] = from + i * blockDim.x < count ? mine[from + i * blockDim.x] : 0;

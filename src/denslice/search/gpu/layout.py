@@ -1,7 +1,7 @@
-"""How an index lies on a card: tiles of documents, posting lists by key, and the structs of kernels.cu as numpy types.
+"""The layout of an index on a GPU: tiles of documents, posting lists by key, and the structs of kernels.cu in numpy.
 
-A posting list of a block is cut into up to eight sections of rows; a tile is what one group of warps scores: one
-section of one block. Every section's postings fill whole groups of 8, which one thread loads at once.
+A posting list of a block is cut into up to eight sections of rows. A tile is one section of one block, which one
+thread block scores. The postings of a section fill whole groups of 8, which one thread loads at once.
 """
 
 from __future__ import annotations
@@ -16,34 +16,28 @@ from denslice.errors import IndexFormatError
 from denslice.store.segment import ForwardIndex, Postings
 from denslice.vectors import Array
 
-SECTIONS = 8  # of a block, at most
-CHUNK = 128  # documents whose largest score is kept: what a warp looks at together
-BINS = 1 << 11  # of scores: 64 for each power of two
-UNITS = 1 << 10  # pieces of posting lists the warps of a tile have before them, 16 bytes of shared memory each
-SIEVE = 1 << 15  # bits for a query's keys: a row's key whose bit is not set is not in the query
-KEYS_EACH = 2  # keys a thread looks up at once
-AHEAD = 2  # units a warp loads before it adds the first
-FEW = 1 << 12  # candidates that are all scored exactly at once; of more, the best first
+# The first ten are macros of kernels.cu.
+SECTIONS = 8  # sections of a block, at most
+CHUNK = 128  # documents that a warp reads together, and whose largest score is kept
+BINS = 1 << 11  # bins of a histogram of scores: 64 for each power of two
+UNITS = 1 << 10  # pieces of posting lists that a thread block has in shared memory at a time, 16 bytes each
+SIEVE = 1 << 15  # bits for the keys of a query: a key whose bit is not set is not in the query
+KEYS_EACH = 2  # keys that a thread looks up at once
+AHEAD = 2  # units that a warp loads before it adds the first
+FEW = 1 << 12  # up to FEW candidates are all scored exactly at once
 NEAR = 1 << 12  # finalists near the k-th score that fit shared memory
-RANKED = 1 << 15  # finalists a card puts in order; more go to the host as they are
-LARGEST_SCORE = 2**31 - 1  # of stage one, in units
+RANKED = 1 << 15  # finalists that a GPU sorts; if there are more, the host sorts them
+LARGEST_SCORE = 2**31 - 1  # the largest score of stage one, in units
 HIGHEST = 0xFFFFFFFF
-GROUP = 8  # postings a thread loads at once
-TILE_ROWS = 8_192  # wanted: its scores take 32 KB, so that several tiles share a multiprocessor
-SHORT = 48  # lists that would be shorter than this in a section are cut into fewer
-Words = npt.NDArray[np.uint32]
+GROUP = 8  # postings that a thread loads at once
+TILE_ROWS = 8_192  # preferred rows of a tile: their scores take 32 KB, so that several tiles share a multiprocessor
+SHORT_SECTION = 48  # postings that a section of a list has on average, at least; otherwise there are fewer sections
 
 ENTRY = np.dtype([("start", "<u4"), ("groups", "<u2"), ("maximum", "<u2")])
 TILE = np.dtype(
     [(name, "<u8") for name in ("key_starts", "list_blocks", "entries", "rows", "values", "row_starts", "row_keys")]
-    + [
-        ("row_weights", "<u8"),
-        ("dense", "<u8"),
-        ("weights", "<u8"),
-        ("keys", "<u4"),
-        ("first", "<u4"),
-        ("count", "<u4"),
-    ]
+    + [(name, "<u8") for name in ("row_weights", "dense", "weights")]
+    + [(name, "<u4") for name in ("keys", "first", "count")]
     + [("block", "<u2"), ("section", "<u2"), ("blocks", "<u2"), ("wide_keys", "<u2"), ("unused", "<u4")]
 )
 QUERY = np.dtype(
@@ -55,47 +49,43 @@ QUERY = np.dtype(
 EVERY_CANDIDATE, DENSE_OF_CANDIDATES, BOUNDS, EXTRA = 1, 2, 4, 8  # flags of a query
 
 
-class GpuPart(Protocol):
-    """What a card takes in: a segment, or some documents that never were in a folder."""
+class SegmentArrays(Protocol):
+    """The documents that are uploaded to a GPU: a segment, or documents that are not in a folder."""
 
     @property
     def rows(self) -> int:
-        """How many documents."""
-        ...
+        """Return the number of documents."""
 
     @property
     def postings(self) -> Postings:
-        """Their posting lists."""
-        ...
+        """Return their posting lists."""
 
     @property
     def kept(self) -> ForwardIndex:
-        """Their weights."""
-        ...
+        """Return their weights."""
 
     @property
     def dense(self) -> Array | None:
-        """Their dense vectors, (rows, dimensions) float16."""
-        ...
+        """Return their dense vectors, (rows, dimensions) float16."""
 
 
 @dataclass(frozen=True)
 class Directory:
-    """A segment's posting lists by key, and within a key by block."""
+    """The posting lists of a segment, sorted by key and then by block."""
 
-    order: Words  # (lists,) the list at each place
-    key_starts: Words  # (keys + 1,) where each key's lists begin
+    order: npt.NDArray[np.uint32]  # (lists,) the number of the list at each place
+    key_starts: npt.NDArray[np.uint32]  # (keys + 1,) where the lists of each key begin
     blocks: npt.NDArray[np.uint16]  # (lists,) the block of the list at each place
 
 
 def directory(postings: Postings) -> Directory:
-    """The order of a segment's lists on a card; IndexFormatError where its numbers cannot be."""
+    """Return the order of a segment's lists on a GPU. Raise IndexFormatError if the lists are damaged."""
     keys, starts = np.asarray(postings.keys), np.asarray(postings.starts).astype(np.int64)
     ends = np.asarray(postings.block_starts).astype(np.int64)
     if (np.diff(starts) < 0).any() or starts[-1] > len(postings.rows) or (np.diff(ends) < 0).any():
-        raise IndexFormatError("posting lists do not rise; the index is damaged")
+        raise IndexFormatError("the starts of posting lists are not sorted; the index is damaged")
     if ends[0] != 0 or ends[-1] != len(keys):
-        raise IndexFormatError("posting lists belong to no block; the index is damaged")
+        raise IndexFormatError("some posting lists belong to no block; the index is damaged")
     order = np.argsort(keys, kind="stable").astype(np.uint32)
     key_starts = np.searchsorted(keys[order], np.arange(int(keys.max(initial=0)) + 2)).astype(np.uint32)
     blocks = np.repeat(np.arange(len(ends) - 1, dtype=np.uint16), np.diff(ends))
@@ -103,7 +93,7 @@ def directory(postings: Postings) -> Directory:
 
 
 def key_maxima(postings: Postings) -> npt.NDArray[np.float32]:
-    """The largest weight of each key in a segment, (largest key + 1,)."""
+    """Return the largest weight of each key in a segment, (largest key + 1,)."""
     keys = np.asarray(postings.keys)
     largest = np.zeros(int(keys.max(initial=0)) + 1, dtype=np.float32)
     np.maximum.at(largest, keys, np.asarray(postings.maxima).view(np.float16).astype(np.float32))
@@ -111,23 +101,23 @@ def key_maxima(postings: Postings) -> npt.NDArray[np.float32]:
 
 
 def rows_of_sections(block: int, lists: int, postings: int, most: int) -> int:
-    """How many rows of a block a section has, at most `most` if that can be.
+    """Return how many rows of a block a section has, at most `most` if possible.
 
-    Fewer rows make more tiles, and work that is spread more evenly, unless lists become too short to be worth it.
+    Fewer rows make more tiles and spread the work more evenly, unless the sections of lists become too short.
     """
     rows = max(-(-block // SECTIONS), min(block, TILE_ROWS))
-    while 2 * rows <= min(block, most) and postings * rows < SHORT * lists * block:
+    while 2 * rows <= min(block, most) and postings * rows < SHORT_SECTION * lists * block:
         rows *= 2
     return rows
 
 
 def tile_rows(section_rows: int) -> int:
-    """How many places of a card a section of so many rows takes."""
+    """Return how many places a section takes on a GPU."""
     return -(-section_rows // CHUNK) * CHUNK
 
 
 def tiles(docs: int, block: int, section_rows: int) -> npt.NDArray[np.void]:
-    """A segment's tiles with all but addresses: (tiles,) of TILE, `first` counted from the segment's first row."""
+    """Return the tiles of a segment without addresses, (tiles,) of TILE. `first` counts from the segment's start."""
     starts = [
         (b, section, b * block + section * section_rows)
         for b in range(-(-docs // block))
@@ -141,8 +131,8 @@ def tiles(docs: int, block: int, section_rows: int) -> npt.NDArray[np.void]:
     return made[made["count"] > 0]
 
 
-def packed(mask: npt.NDArray[np.uint8], segment_tiles: npt.NDArray[np.void], rows: int) -> Words:
-    """A bit for each place of a segment's tiles, from a 0 or 1 for each of its rows."""
+def packed_mask(mask: npt.NDArray[np.uint8], segment_tiles: npt.NDArray[np.void], rows: int) -> npt.NDArray[np.uint32]:
+    """Return a bit for each place of a segment's tiles, from a 0 or 1 for each of its rows."""
     places = np.zeros((len(segment_tiles), rows), dtype=np.uint8)
     for at, tile in enumerate(segment_tiles):
         places[at, : tile["count"]] = mask[tile["first"] : tile["first"] + tile["count"]]
@@ -150,9 +140,9 @@ def packed(mask: npt.NDArray[np.uint8], segment_tiles: npt.NDArray[np.void], row
 
 
 def dense_shape(dimensions: int) -> tuple[int, int, int]:
-    """Numbers a vector takes on a card, threads that read one, and groups of 8 numbers each of these reads."""
+    """Return the width of a dense vector on a GPU, the threads that read it, and the groups of 8 that each reads."""
     groups = -(-dimensions // GROUP)
     lanes = max((lanes for lanes in (1, 2, 4, 8, 16, 32) if groups % lanes == 0 and groups // lanes <= 8), default=32)
-    if lanes < 8:  # few threads a row read scattered pieces: better some of many that idle
+    if lanes < 8:  # with few threads for each row, reads are scattered: more threads are faster, even if some idle
         lanes = min(32, 1 << (groups - 1).bit_length())
     return groups * GROUP, lanes, -(-groups // lanes)

@@ -1,4 +1,4 @@
-"""A query's keys as the card takes them, in one compiled call: a search takes no more than a tenth of a millisecond."""
+"""The keys and weights of a query as a GPU takes them, in one compiled call, because GPU searches are short."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from denslice.compiling import compiled
 
 @compiled
 def laid_out(keys, weights, above, maxima):
-    """Keys some document has and their weights, the strong ones first; how many of these there are; and what all
-    strong weights, and all others, can add to a score. `above` tells which are strong; if it is empty, all are.
+    """Return the keys that occur in the index and their weights, strong ones first, and how many are strong.
+
+    The last two values are the most that strong weights, and that other weights, can add to a score. `above` says
+    which weights are strong; if it is empty, all are.
     """
     to_keys, to_weights = np.empty(len(keys), np.uint32), np.empty(len(keys), np.float32)
     count = strong = 0

@@ -1,4 +1,4 @@
-"""A query as the kernels take it: keys, weights, and the numbers stage one counts in, as `retrieve` has them."""
+"""A query as the kernels take it: keys, weights, and the units of stage one, which are those of `retrieve`."""
 
 from __future__ import annotations
 
@@ -10,26 +10,18 @@ import numpy as np
 import numpy.typing as npt
 
 from denslice.options import SearchOptions
-from denslice.search.gpu.layout import (
-    BOUNDS,
-    DENSE_OF_CANDIDATES,
-    EVERY_CANDIDATE,
-    EXTRA,
-    HIGHEST,
-    LARGEST_SCORE,
-    QUERY,
-)
+from denslice.search.gpu import layout
 from denslice.search.query import QueryVectors, are_strong, strong_enough
 from denslice.store.segment_writer import POSTING_STEPS
 from denslice.vectors import Floats
 
-EVERY = np.zeros(0, dtype=np.bool_)
-PLACES = {name: at for at, name in enumerate(QUERY.names or ())}
+ALL_STRONG = np.zeros(0, dtype=np.bool_)
+QUERY_FIELDS = {name: at for at, name in enumerate(layout.QUERY.names or ())}
 
 
 @dataclass(slots=True)
 class QueryPlan:
-    """A query's record, its keys that are in the index, the strong ones first, their weights, and its dense vector."""
+    """The record of a query, its keys that are in the index, strong ones first, their weights, and its dense vector."""
 
     record: tuple[Any, ...]  # of QUERY
     keys: npt.NDArray[np.uint32]
@@ -37,11 +29,11 @@ class QueryPlan:
     dense: Floats | None
 
     def __getitem__(self, name: str) -> Any:
-        return self.record[PLACES[name]]
+        return self.record[QUERY_FIELDS[name]]
 
 
-def plan(query: QueryVectors, options: SearchOptions, maxima: Floats, docs: int) -> QueryPlan | None:
-    """How to search for a query; None where nothing can be found. `maxima` has the largest weight of each key."""
+def plan_query(query: QueryVectors, options: SearchOptions, maxima: Floats, docs: int) -> QueryPlan | None:
+    """Return the plan of a query, or None if nothing can be found. `maxima` has the largest weight of each key."""
     from denslice.search.gpu.query_keys import laid_out
 
     if not options.rerank:
@@ -50,20 +42,20 @@ def plan(query: QueryVectors, options: SearchOptions, maxima: Floats, docs: int)
     everywhere = query.dense is not None and not paper
     k = min(options.k, docs)
     hold = min(max(options.k, options.candidates), docs) if paper else k
-    above = EVERY if options.theta == 0 else are_strong(query, options.theta)  # no weight is below 0
+    above = ALL_STRONG if options.theta == 0 else are_strong(query, options.theta)  # no weight is below 0
     asked = int(np.count_nonzero(above)) if len(above) else len(query.keys)
     keys, weights, strong, reach, unseen = laid_out(query.keys, query.weights, above, maxima)
     if not docs or (reach == 0 and not everywhere):
         return None
     spare = POSTING_STEPS * (asked + 2)
-    unit = (LARGEST_SCORE - spare) / (reach or 1.0)
+    unit = (layout.LARGEST_SCORE - spare) / (reach or 1.0)
     margin = math.ceil(reach * unit / POSTING_STEPS) + spare if options.rerank else 0
     most = hold if paper else 0
     if asked < len(query.keys):
-        margin = min(LARGEST_SCORE, margin + int(unseen * unit) + 1)
+        margin = min(layout.LARGEST_SCORE, margin + int(unseen * unit) + 1)
         most = max(options.candidates, hold)
-    flags = EXTRA if everywhere else EVERY_CANDIDATE | DENSE_OF_CANDIDATES if paper else 0
-    flags |= 0 if options.rerank else BOUNDS
+    flags = layout.EXTRA if everywhere else layout.EVERY_CANDIDATE | layout.DENSE_OF_CANDIDATES if paper else 0
+    flags |= 0 if options.rerank else layout.BOUNDS
     record: tuple[Any, ...] = (unit, reach, unseen, 0.0, 0, len(keys), strong, k, most, margin, spare, flags)
-    record += (0, 0, 0, 0, HIGHEST, HIGHEST, 0, 0, hold, 0)
+    record += (0, 0, 0, 0, layout.HIGHEST, layout.HIGHEST, 0, 0, hold, 0)
     return QueryPlan(record, keys, weights, query.dense)

@@ -1,8 +1,8 @@
-"""What of an index a card holds: segments taken in from the folder as they are, and what that takes."""
+"""Upload of segments to a GPU, how many bytes they take there, and the error if they do not fit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,44 +12,46 @@ import numpy.typing as npt
 from denslice.errors import GpuMemoryError
 from denslice.search.gpu import layout
 from denslice.search.gpu.device import Device, Handle, Launch
-from denslice.search.gpu.layout import ENTRY, GROUP, GpuPart
+from denslice.search.gpu.layout import ENTRY, GROUP, SegmentArrays
 
-LEFT_OUT = ("rows", "dense")  # what a card can do without
-A_DOCUMENT = 36  # bytes the search of a query works with: scores, candidates, finalists
-A_BATCH = 32  # queries whose scores, 4 bytes a document and 4 for dense ones, are there at once
-ARRANGING = 64  # threads; a warp a list
+BYTES_PER_DOC = 36  # working memory of a query for each document: scores, candidates, finalists
+QUERIES_IN_FLIGHT = 32  # queries whose scores exist at a time, 4 bytes a document and 4 more with dense vectors
+ARRANGE_THREADS = 64  # a warp arranges a list
 
 
 @dataclass(frozen=True)
-class Held:
-    """A segment on a card."""
+class GpuSegment:
+    """A segment on a GPU."""
 
-    tiles: npt.NDArray[np.void]  # (tiles,) of TILE, with addresses; `first` counted from the segment's first row
+    tiles: npt.NDArray[np.void]  # (tiles,) of TILE, with addresses; `first` counts from the segment's first row
     maxima: npt.NDArray[np.float32]  # the largest weight of each key
     postings: int
-    sizes: dict[str, int]  # bytes on the card, by what they are for
-    arrays: tuple[Handle, ...]  # None for what is left out; kept from being freed
+    sizes: dict[str, int]  # bytes on the GPU by purpose
+    arrays: tuple[Handle, ...]  # keeps the memory alive; None for arrays that are not uploaded
 
 
-def sizes_of(part: GpuPart, leave_out: Sequence[str], section_rows: int) -> dict[str, int]:
-    """Bytes a segment will take, nearly: what fills up groups is estimated, at half a group a section."""
+def sizes_of(part: SegmentArrays, leave_out: Sequence[str], section_rows: int) -> dict[str, int]:
+    """Return about how many bytes a segment will take: half a group of each section is assumed to be padding."""
     postings, lists = len(part.postings.rows), len(part.postings.keys)
     sections = -(-part.postings.block // section_rows)
     groups = postings // GROUP + lists * sections // 2
-    sizes = {"postings": groups * GROUP * 3 + lists * (sections * ENTRY.itemsize + 2) + 4 * _keys(part)}
+    keys = int(np.asarray(part.postings.keys).max(initial=0)) + 2
+    sizes = {"postings": groups * GROUP * 3 + lists * (sections * ENTRY.itemsize + 2) + 4 * keys}
     if "rows" not in leave_out:
         kept = part.kept
         sizes["rows"] = kept.starts.nbytes + kept.keys.nbytes + kept.weights.nbytes
     if part.dense is not None and "dense" not in leave_out:
         sizes["dense"] = part.rows * layout.dense_shape(part.dense.shape[1])[0] * 2
-    sizes["search"] = part.rows * (A_DOCUMENT + A_BATCH * (8 if "dense" in sizes else 4))
+    sizes["search"] = part.rows * (BYTES_PER_DOC + QUERIES_IN_FLIGHT * (8 if "dense" in sizes else 4))
     return sizes
 
 
-def take_in(device: Device, launch: Launch, part: GpuPart, leave_out: Sequence[str], section_rows: int) -> Held:
-    """A segment's postings arranged on the card, its rows and dense vectors beside them.
+def upload_segment(
+    device: Device, launch: Launch, part: SegmentArrays, leave_out: Sequence[str], section_rows: int
+) -> GpuSegment:
+    """Upload the postings, rows and dense vectors of a segment, and arrange the postings on the GPU.
 
-    Others can search meanwhile: each copy and the arranging take a turn of their own.
+    Other threads can search meanwhile, because each step takes a turn of its own.
     """
     p = part.postings
     lists, listed, sections = len(p.keys), layout.directory(p), -(-p.block // section_rows)
@@ -68,8 +70,9 @@ def take_in(device: Device, launch: Launch, part: GpuPart, leave_out: Sequence[s
         rows, values = device.empty(total * GROUP, np.uint16), device.empty(total * GROUP, np.uint8)
         given = (order, starts, from_rows, from_values, blocks, block_starts, entries, before, rows, values)
         if lists:
-            shared = ARRANGING // 32 * 2 * 4 * -(-section_rows // 32)
-            launch("arrange", (-(-lists // (ARRANGING // 32)), 1), ARRANGING, (*given, *sizes_given), shared)
+            warps = ARRANGE_THREADS // 32
+            shared = warps * 2 * 4 * -(-section_rows // 32)
+            launch("arrange", (-(-lists // warps), 1), ARRANGE_THREADS, (*given, *sizes_given), shared)
         device.wait()
     of_lists = [device.put(listed.key_starts), blocks, entries, rows, values]
     of_rows, dense = _rows(device, part, leave_out), _dense(device, part, leave_out)
@@ -79,40 +82,34 @@ def take_in(device: Device, launch: Launch, part: GpuPart, leave_out: Sequence[s
     sizes = {"postings": sum(array.nbytes for array in of_lists)}
     sizes["rows"] = sum(array.nbytes for array in of_rows if array is not None)
     sizes["dense"] = 0 if dense is None else dense.nbytes
-    return Held(tiles, layout.key_maxima(p), len(p.rows), sizes, tuple(arrays))
+    return GpuSegment(tiles, layout.key_maxima(p), len(p.rows), sizes, tuple(arrays))
 
 
-def check_fits(device: Device, sizes: dict[str, int], cards: int) -> None:
-    """Raises GpuMemoryError with the figures where the card has too little memory, and what would fit."""
+def check_fits(device: Device, sizes: dict[str, int], gpus: int) -> None:
+    """Raise GpuMemoryError if the GPU has too little memory, with the sizes and what would help."""
     needed, free = sum(sizes.values()), device.free_bytes()
     if needed <= free:
         return
     parts = ", ".join(f"{name} {_gb(size)}" for name, size in sizes.items())
-    ways = [
-        f'a card\'s share shrinks with more cards (device="cuda:0,1,…", {-(-needed // max(1, free)) * cards} of these)'
-    ]
+    more = -(-needed // max(1, free)) * gpus
+    ways = [f'{more} such GPUs have enough memory (device="cuda:0,1,…")', "an index with fewer slices is smaller"]
     if sizes.get("rows"):
         less = _gb(needed - sizes["rows"])
-        ways.insert(0, f'without rows it takes {less}, and search is slower (leave_out=["rows"], --leave-out rows)')
-    ways.append("an index made with fewer slices is smaller")
+        ways.insert(0, f'without rows it takes {less}, but search is slower (leave_out=["rows"] or --leave-out rows)')
     raise GpuMemoryError(
         f"{device.name} has {_gb(free)} free and the index takes {_gb(needed)} ({parts}): {'; '.join(ways)}"
     )
 
 
-def _keys(part: GpuPart) -> int:
-    return int(np.asarray(part.postings.keys).max(initial=0)) + 2
-
-
-def _rows(device: Device, part: GpuPart, leave_out: Sequence[str]) -> list[Handle]:
+def _rows(device: Device, part: SegmentArrays, leave_out: Sequence[str]) -> list[Handle]:
     if "rows" in leave_out:
         return [None, None, None]
     kept = part.kept
     return [device.put(array) for array in (kept.starts, kept.keys, kept.weights)]
 
 
-def _dense(device: Device, part: GpuPart, leave_out: Sequence[str]) -> Handle:
-    """The vectors, each filled up with zeros to whole groups of 8 numbers."""
+def _dense(device: Device, part: SegmentArrays, leave_out: Sequence[str]) -> Handle:
+    """Upload the dense vectors, each padded with zeros to whole groups of 8 numbers."""
     if part.dense is None or "dense" in leave_out:
         return None
     dimensions = part.dense.shape[1]
@@ -141,6 +138,3 @@ def _address(device: Device, tiles: npt.NDArray[np.void], arrays: Sequence[Handl
 
 def _gb(size: int) -> str:
     return f"{size / 1e9:.1f} GB"
-
-
-Progress = Callable[[int], None]
