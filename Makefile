@@ -2,7 +2,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PARALLEL := -n logical --maxprocesses 8 --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python tests/compile_loops.py && $(BIN)/python -m pytest -n logical --maxprocesses 8 \
+	--dist loadfile --no-loadscope-reorder
+CORE := bm25 boundary cli container corpus densify explain filter gip hybrid index living operators replaced runs \
+	search slicing vocabulary
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: demo test test-fast gpu crash lint format docs clean
@@ -11,9 +14,12 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 demo: $(VENV)/core            ## search the standard library's documentation
 	@$(BIN)/denslice demo
 
-test: $(VENV)/dev             ## the whole test suite; browser tests are skipped where chromium cannot be had
+test: $(VENV)/dev             ## the whole test suite on all cores (five minutes on two); browser tests are skipped where chromium cannot be had
 	@sh tests/install_chromium.sh
-	@$(BIN)/python -m pytest $(PARALLEL)
+	@$(PYTEST)
+
+test-fast: $(VENV)/dev        ## the core laws, in a minute: the paper, encoding words, the index and its folder, search, commands
+	@$(PYTEST) $(CORE:%=tests/test_%.py)
 
 gpu: $(VENV)/gpu              ## what the test suite leaves out: the same tests on an NVIDIA GPU
 	@$(BIN)/python -m pytest -m gpu

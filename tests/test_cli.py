@@ -302,8 +302,8 @@ def test_without_permission_to_write_one_line_says_so(index: Path, tmp_path: Pat
 
 @pytest.mark.parametrize("largest", [100, 4_000, 40_000])
 def test_a_full_disk_leaves_nothing_and_changes_nothing(index: Path, tmp_path: Path, largest: int) -> None:
-    words = np.random.default_rng(0).integers(0, 5_000, (150, 30)).astype(str)
-    docs = write_docs(tmp_path / "more.jsonl", [{"id": f"d{i}", "text": " ".join(row)} for i, row in enumerate(words)])
+    many = [{"id": f"d{number}", "text": f"word{number}", "note": "x" * 400} for number in range(150)]
+    docs = write_docs(tmp_path / "more.jsonl", many)
     before = contents(tmp_path)
 
     def limit() -> None:
