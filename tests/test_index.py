@@ -507,6 +507,7 @@ def test_the_public_names_are_these() -> None:
         "Hit",
         "Index",
         "IndexFormatError",
+        "IndexInfo",
         "InputError",
         "LockedError",
         "MissingExtraError",
