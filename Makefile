@@ -2,9 +2,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PARALLEL := -n logical --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test gpu crash lint format docs clean
+.PHONY: demo test test-fast gpu crash lint format docs clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/core            ## search the standard library's documentation
@@ -12,7 +13,7 @@ demo: $(VENV)/core            ## search the standard library's documentation
 
 test: $(VENV)/dev             ## the whole test suite; browser tests are skipped where chromium cannot be had
 	@sh tests/install_chromium.sh
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest $(PARALLEL)
 
 gpu: $(VENV)/gpu              ## what the test suite leaves out: the same tests on an NVIDIA GPU
 	@$(BIN)/python -m pytest -m gpu

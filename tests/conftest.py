@@ -1,11 +1,18 @@
 """What holds for every test: a thread for each library that brings its own, and no waiting for the disk."""
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 
 os.environ["OMP_NUM_THREADS"] = "1"  # before torch is loaded: models as small as those of the tests are slower on more
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with few tests come first: theirs take longest, and so workers that share the files end together."""
+    tests = Counter(item.path for item in items)
+    items.sort(key=lambda item: (tests[item.path], item.path))
 
 
 @pytest.fixture(autouse=True, scope="session")

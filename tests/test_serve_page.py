@@ -15,6 +15,7 @@ from denslice.serve.limits import Access
 from serving import KEY, Live, live
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed; it comes with the extra dev")
+sync_api.expect.set_options(timeout=30_000)  # milliseconds, as long as other waits
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium; on Debian: apt-get install chromium")
 
@@ -236,24 +237,24 @@ def test_filters_are_added_by_hand_and_by_a_documents_own_fields(page: Page) -> 
     assert sorted(ids(page)) == ["cat", "fox"]
     with page.expect_response("**/search"):
         hit(page, "cat").get_by_role("button", name="kind: tame").click()
-    page.wait_for_function("document.querySelectorAll('.hit').length === 1")
+    sync_api.expect(page.locator(".hit")).to_have_count(1)
     assert ids(page) == ["cat"]
     page.reload()  # the address holds it all
     page.locator(".hit").first.wait_for()
     assert ids(page) == ["cat"]
     with page.expect_response("**/search"):
         page.get_by_role("button", name="Remove this filter").last.click()
-    page.wait_for_function("document.querySelectorAll('.hit').length === 2")
+    sync_api.expect(page.locator(".hit")).to_have_count(2)
 
 
 def test_back_and_forward_go_from_search_to_search(page: Page) -> None:
     ask(page, "owls")
     ask(page, "foxes")
     page.go_back()
-    page.wait_for_function("document.getElementById('query').value === 'owls'")
+    sync_api.expect(page.get_by_label("Query")).to_have_value("owls")
     page.locator(".hit[data-id='owl']").wait_for()
     page.go_forward()
-    page.wait_for_function("document.getElementById('query').value === 'foxes'")
+    sync_api.expect(page.get_by_label("Query")).to_have_value("foxes")
 
 
 def test_all_of_it_works_by_keyboard(page: Page) -> None:
@@ -298,7 +299,7 @@ def test_nothing_found_and_more_of_what_was_found(page: Page) -> None:
     assert len(ids(page)) == 10
     with page.expect_response("**/search"):
         page.get_by_role("button", name="Show more").click()
-    page.wait_for_function("document.querySelectorAll('.hit').length > 10")
+    sync_api.expect(page.locator(".hit")).to_have_count(len(DOCS))
     assert len(set(ids(page))) == len(DOCS)
 
 
