@@ -96,7 +96,9 @@ def draw(path: Path, undensified: Sequence[Result], results: Sequence[Result]) -
         whole = _by_slices([one for one in some if one.setting.learned_from == 1])
         ys = [percent(these, undensified)[0] for these in whole.values()]
         line, marker = ("-", "o") if query == "full" else (":", ".")
-        axes.plot(list(whole), ys, color=COLOURS[slicing], label=f"{slicing}, {query} query", linestyle=line, marker=marker)
+        axes.plot(
+            list(whole), ys, color=COLOURS[slicing], label=f"{slicing}, {query} query", linestyle=line, marker=marker
+        )
     ticks = sorted({one.setting.slices for one in results})
     axes.set_xscale("log", base=2)
     axes.set_xticks(ticks, [str(tick) for tick in ticks])

@@ -24,7 +24,7 @@ from denslice.serve.metrics import Metrics
 from serving import KEY, Live, live
 from waiting import wait_until
 
-DOCS = [
+DOCS: list[dict[str, Any]] = [
     {"id": "cats", "title": "On cats", "text": "The cats sat on the mat, easily.", "year": 2020, "lang": "en"},
     {"id": "dogs", "text": "Dogs chase cats.", "year": 2021},
     {"id": "a/b c", "text": "An id with a slash; naïve 😀 cats sleeping.", "tags": ["odd"]},
