@@ -46,7 +46,7 @@ def measure(work: Path, asked: argparse.Namespace) -> dict[str, Any]:
         query = view.query_vectors(view.encode([Query("", questions(1)[0])]), settings)
         p50 = {}
         for count in ASKED:
-            requests = dict.fromkeys(range(count), (0, packed(Find(query, settings))))
+            requests = dict.fromkeys(range(count), ("", packed(Find(query, settings))))
             took = []
             for _ in range(asked.repeats):
                 began = time.perf_counter()

@@ -18,6 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count, product
 from pathlib import Path
 from typing import Any
@@ -105,7 +106,7 @@ def state(index: Index) -> Texts:
 
 def generation(path: Path) -> int:
     """How many commits the index has had."""
-    return Index.open(path).info()["generation"]
+    return Index.open(path).info().generation
 
 
 def check(path: Path, allowed: dict[int, Texts], gone: Texts) -> int:
@@ -119,7 +120,9 @@ def check(path: Path, allowed: dict[int, Texts], gone: Texts) -> int:
     for id, (text, number) in there.items():
         hits = index.search(text.split()[0])
         assert [(hit.id, hit.text, hit.meta) for hit in hits] == [(id, text, {"number": number})]
-        assert index.get(id).text == text
+        doc = index.get(id)
+        assert doc is not None
+        assert doc.text == text
     for text, _ in gone.values():
         assert text in {told for told, _ in there.values()} or not len(index.search(text.split()[0])), f"{text} is back"
     return at[-1]
@@ -277,7 +280,7 @@ def fault_at_each_step(folder: Path, does: str, fault: str, every: int = 1) -> C
     for step in count(0, every):
         path = folder / "copy"
         shutil.copytree(folder / "worn", path)
-        error = with_fault(lambda path=path: ONE_CHANGE[does].run(Index.open(path)), step, FAULTS[fault])
+        error = with_fault(partial(_change, path, ONE_CHANGE[does]), step, FAULTS[fault])
         told[f"{does} {fault} steps"] += 1
         check(path, allowed, texts | allowed[1])
         moved = generation(path) > generation(folder / "worn")
@@ -288,6 +291,10 @@ def fault_at_each_step(folder: Path, does: str, fault: str, every: int = 1) -> C
         if not error:
             return told
     raise AssertionError
+
+
+def _change(path: Path, does: Operation) -> None:
+    does.run(Index.open(path))
 
 
 def with_fault(does: Callable[[], object], step: int, fault: Callable[[], None]) -> str:
@@ -335,7 +342,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         told = kill_at_random(Path(folder) / "random", given.kills, given.seed)
         for pair in given.steps:
-            told += fault_at_each_step(Path(folder) / pair, *pair.split(":"), given.every)
+            does, fault = pair.split(":")
+            told += fault_at_each_step(Path(folder) / pair, does, fault, given.every)
     sys.stdout.writelines(f"{number:6,} {what}\n" for what, number in told.items())
     return 0
 

@@ -236,7 +236,7 @@ def test_the_first_replica_gets_ready_alone_and_the_others_after_it_together() -
 
 @pytest.mark.parametrize("encoder", ["bm25", "mini", "vectors"])
 def test_a_replica_of_an_empty_shard_gets_ready(tmp_path: Path, encoder: str) -> None:
-    Index.create(tmp_path / "i", encoder, **({"vocab": 8} if encoder == "vectors" else {}))
+    Index.create(tmp_path / "i", encoder, vocab=8 if encoder == "vectors" else None)
     assert Replica(str(tmp_path / "i")).ready()
 
 

@@ -532,7 +532,7 @@ def random_docs(rng: np.random.Generator, ids: Sequence[str]) -> list[dict[str, 
     docs = []
     for id in ids:
         kept = [field for field in pools if rng.random() < 0.7]
-        meta = {field: pools[field][rng.integers(len(pools[field]))] for field in kept}
+        meta = {field: pools[field][int(rng.integers(len(pools[field])))] for field in kept}
         docs.append({"id": id, "text": " ".join(rng.choice(WORDS, rng.integers(1, 9))), **meta})
     return docs
 

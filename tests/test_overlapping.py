@@ -130,7 +130,10 @@ def test_of_two_first_writers_the_one_that_commits_first_settles_the_slicing(tmp
     settled = Snapshot(after.path).manifest.slicing.vocab
     after.add(docs(second))
     assert Snapshot(index.path).manifest.slicing.vocab == settled
-    np.testing.assert_array_equal(Snapshot(index.path).slicing.slice_of, Snapshot(after.path).slicing.slice_of)
+    ours, expected = Snapshot(index.path).slicing, Snapshot(after.path).slicing
+    assert ours is not None
+    assert expected is not None
+    np.testing.assert_array_equal(ours.slice_of, expected.slice_of)
     assert state(index) == state(after)
 
 
@@ -248,7 +251,12 @@ CHANGES = st.one_of(
 
 def work_of(change: tuple[str, Any]) -> Work:
     name, given = change
-    return {"add": lambda: adding(given), "delete": lambda: deleting(*given), "merge": lambda: merging}[name]()
+    works: dict[str, Callable[[], Work]] = {
+        "add": lambda: adding(given),
+        "delete": lambda: deleting(*given),
+        "merge": lambda: merging,
+    }
+    return works[name]()
 
 
 def do(index: Index, changes: Sequence[tuple[str, Any]]) -> None:

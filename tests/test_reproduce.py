@@ -81,7 +81,8 @@ def made(place: Path, what: str, *options: object) -> dict[str, Any]:
     result = reproduced(place, what, "--to", place / "out", *options)
     assert result.exit_code == 0, result.output
     assert result.stdout.strip() in shown(place, what)
-    return json.loads((place / "out" / f"{what}.json").read_text())
+    written: dict[str, Any] = json.loads((place / "out" / f"{what}.json").read_text())
+    return written
 
 
 def shown(place: Path, what: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -98,11 +99,12 @@ def test_search_finds_what_scoring_everything_at_once_finds(
     monkeypatch.setattr(evaluation, "QUERIES_AT_ONCE", 2)
     rankings = BruteForce(model, skip=5, tokens=20).search(found.queries, found.docs, scorings(model, [8]), k=4)
 
-    def encoded(tokens: object, count: int) -> tuple[np.ndarray, np.ndarray]:
-        rows = [tokens[row].tolist() for row in range(count)]  # type: ignore[index]
+    def encoded(tokens: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
+        rows = [tokens[row].tolist() for row in range(count)]
         with torch.no_grad():
             outputs = [model(torch.tensor([row]), torch.ones(1, len(row), dtype=torch.int64)) for row in rows]
-        return tuple(np.concatenate([part.numpy() for part in parts]) for parts in zip(*outputs, strict=True))
+        lexical, dense = (np.concatenate([part.numpy() for part in parts]) for parts in zip(*outputs, strict=True))
+        return lexical, dense
 
     (q_lexical, q_dense), (d_lexical, d_dense) = encoded(found.queries, 5), encoded(found.docs, 6)
     slicing = Slicing.stride(q_lexical.shape[1], 8, 5)
@@ -139,7 +141,7 @@ def test_evaluate_gives_measures_weights_and_ranks_of_every_scoring(model: BiEnc
     found = CollectionReader(model.tokenizer, model.config).collection(
         Source.of_folder(make_folder(tmp_path / "beir"), "dev")
     )
-    result = evaluate(model, found, scorings(model, [8]), skip=5, tokens=64)
+    result: Any = evaluate(model, found, scorings(model, [8]), skip=5, tokens=64)
     assert set(result["measures"]) == set(result["ranks"]) == {scoring.name for scoring in scorings(model, [8])}
     assert set(result["measures"]["joint"]) == {"RR@10", "nDCG@10", "R@1000"}
     assert result["measures"]["dense"]["R@1000"] == 1.0

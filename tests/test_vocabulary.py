@@ -37,8 +37,8 @@ def test_a_piece_is_three_plain_arrays() -> None:
     arrays = word_arrays(["wing", "air", "élan"])
     assert list(arrays) == ["words", "starts", "sorted"]
     assert arrays["words"].tobytes() == "wingairélan".encode()
-    assert (arrays["starts"].tolist(), arrays["starts"].dtype) == ([0, 4, 7, 12], np.int64)
-    assert (arrays["sorted"].tolist(), arrays["sorted"].dtype) == ([1, 0, 2], np.uint32)
+    assert (arrays["starts"].tolist(), arrays["starts"].dtype) == ([0, 4, 7, 12], np.dtype(np.int64))
+    assert (arrays["sorted"].tolist(), arrays["sorted"].dtype) == ([1, 0, 2], np.dtype(np.uint32))
 
 
 def test_a_piece_finds_positions_whatever_its_base(tmp_path: Path) -> None:

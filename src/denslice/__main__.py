@@ -13,6 +13,8 @@ from denslice.cli.app import app, main
 from denslice.reproduce.reproduce_command import reproduce
 from denslice.train.train_command import train
 
+__all__ = ["app", "main"]
+
 app.command()(train)
 app.command()(reproduce)
 bench = typer.Typer(help="Compare the speed of search with other libraries.", no_args_is_help=True)
