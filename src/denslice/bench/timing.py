@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from denslice.bench.bench_data import DEPTH, Best, Collection, recall
+from denslice.bench.bench_data import DEPTH, BenchTexts, Best, Collection, recall
 from denslice.bench.bench_table import is_good
 from denslice.bench.contender import Contender, Opened, Setting
 from denslice.bench.peers.faiss_peer import best_by_dense_product
@@ -22,7 +22,7 @@ SECONDS = 8.0  # that timing one setting may take, roughly: slow contenders are 
 def timed(contender: Contender, collection: Collection, folder: Path, best: Best, repeats: int) -> dict[str, Any]:
     """Return recall and times of every setting on one thread; one setting for each k is reported, with more repeats."""
     quiet = _probe()
-    collection.read_queries()
+    _ = collection.questions if isinstance(collection, BenchTexts) else collection.queries  # read before it is timed
     before = _resident()
     opened = contender.open(collection, folder)
     exact = best_by_dense_product(folder, DEPTH) if contender.dense else best
@@ -32,19 +32,13 @@ def timed(contender: Contender, collection: Collection, folder: Path, best: Best
         chosen = reportable(tried)
         chosen |= _times(opened, k, chosen["setting"], chosen["queries"], repeats) | {"reported": True}
         settings += tried
-    return {
-        "settings": settings,
-        "resident_bytes": max(0, _resident() - before),
-        "probe_ms": [quiet, _probe()],
-    }
+    return {"settings": settings, "resident_bytes": max(0, _resident() - before), "probe_ms": [quiet, _probe()]}
 
 
 def reportable(tried: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the fastest setting whose recall is good enough to be compared, else the one with the highest recall."""
     good = [one for one in tried if is_good(one)]
-    if not good:
-        return max(tried, key=lambda one: float(one["recall@10"]))
-    return min(good, key=lambda one: float(one["p50_ms"]))
+    return min(good, key=lambda one: one["p50_ms"]) if good else max(tried, key=lambda one: one["recall@10"])
 
 
 def throughput(

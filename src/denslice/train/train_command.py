@@ -49,15 +49,8 @@ def train(
         from denslice.train.config import read_config
     except ModuleNotFoundError as error:
         raise MissingExtraError("training", "train") from error
-    given = {"data": data, "backbone": backbone, "out": out, "negatives": negatives, "steps": steps}
-    given |= {
-        "warmup_steps": warmup_steps,
-        "batch": batch,
-        "limit": limit,
-        "docs": docs,
-        "seed": seed,
-        "device": device,
-    }
+    given = {"data": data, "backbone": backbone, "out": out, "negatives": negatives, "steps": steps, "batch": batch}
+    given |= {"warmup_steps": warmup_steps, "limit": limit, "docs": docs, "seed": seed, "device": device}
     settings = read_config(config, **given)
     with _bar(settings.optimizer.steps) as watch:
         folder = loop.train(settings, resume, watch)
@@ -67,19 +60,13 @@ def train(
 @contextmanager
 def _bar(steps: int) -> Iterator[Watch]:
     """Show a progress bar on stderr if it is a terminal, otherwise a line for each entry of the log."""
+    from rich import progress as rich
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
 
     screen = Console(stderr=True, markup=False, highlight=False)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    shown = Progress(*columns, TimeRemainingColumn(), console=screen, disable=not screen.is_terminal)
+    times = (rich.TimeElapsedColumn(), rich.TimeRemainingColumn())
+    columns = (rich.TextColumn("{task.description}"), rich.BarColumn(), rich.MofNCompleteColumn(), *times)
+    shown = rich.Progress(*columns, console=screen, disable=not screen.is_terminal)
     with shown:
         task = shown.add_task("training", total=steps)
 
