@@ -1,4 +1,4 @@
-"""Lines of results, and their provenance: commit, date, index format, hardware and versions."""
+"""Lines of results: times, and their provenance (commit, date, index format, hardware and versions)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -43,6 +44,13 @@ def commit(code: Sequence[str] = ("src",)) -> str:
 def hardware() -> dict[str, Any]:
     """Return the processor's name and how many cores this process may use."""
     return {"cpu": _cpu_name(), "cores": cores()}
+
+
+def milliseconds(function: Callable[..., object], *arguments: object) -> float:
+    """Return how long a call takes."""
+    start = time.perf_counter()
+    function(*arguments)
+    return 1000 * (time.perf_counter() - start)
 
 
 def append_line(path: Path, line: Mapping[str, Any]) -> None:
