@@ -86,7 +86,7 @@ def _public(one: Any) -> str:
 
 
 def _option(one: Field[Any]) -> str:
-    return f"| `{one.name}` | `{_cell(one.type)}` | `{one.default!r}` | {_cell(one.metadata['help'])} |"
+    return f"| `{one.name}` | `{_cell(str(one.type))}` | `{one.default!r}` | {_cell(one.metadata['help'])} |"
 
 
 def _site_path(path: str) -> str:

@@ -22,8 +22,7 @@ from denslice.errors import MissingExtraError
 from denslice.evaluate.evaluation import as_run, evaluate
 from denslice.records import Ranking
 from denslice.reproduce import definition, figure3_plot, measuring, paper_figures, table1, table3
-from denslice.reproduce.cell_settings import IndexSetting, Setting, as_in_paper, whole, with_full_query
-from denslice.reproduce.cells import Cells, Figures
+from denslice.reproduce.cells import Cells, Figures, IndexSetting, Setting, as_in_paper, whole, with_full_query
 from denslice.reproduce.collection import Collection, read_collection
 from denslice.reproduce.definition import NotTheDefinitionError
 from denslice.reproduce.encoded_rows import read_all
