@@ -24,6 +24,7 @@ SCORE_FIELDS = ("score", "lexical", "dense")
 FOUND_FIELDS = (*SCORE_FIELDS, "terms", "lost", "explanation", "cut")  # that a search adds to a document
 DEEPEST_META = 64  # levels of metadata, the same for Python, HTTP and files
 LARGEST_FLOAT32 = 3.4028234e38
+Progress = Callable[[int], None]  # is called with the number of documents that were done since the last call
 
 
 @dataclass(frozen=True, slots=True)

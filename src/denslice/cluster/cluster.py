@@ -18,10 +18,10 @@ from denslice.cluster.cluster_reader import ClusterReader
 from denslice.cluster.replicas import ReplicaOptions, Replicas
 from denslice.cluster.shard import Head
 from denslice.errors import DensliceError, InputError, MissingShardsError
+from denslice.index.doc_batches import DocBatch, encode_batches, ready_batches
 from denslice.index.search_verbs import SearchVerbs
-from denslice.index.writer import DocBatch, Progress, encode_batches, ready_batches
 from denslice.options import OpenOptions
-from denslice.records import Doc, checked_docs, checked_id
+from denslice.records import Doc, Progress, checked_docs, checked_id
 from denslice.store import lock
 from denslice.store.backup import back_up
 from denslice.store.vocabulary import Growth

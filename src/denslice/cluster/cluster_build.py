@@ -26,9 +26,10 @@ from denslice.cluster.input_parts import VECTORS_SUFFIX, InputPart, columns, cut
 from denslice.cluster.shard import Head, new_shard
 from denslice.cluster.spool import Spool, write_spool
 from denslice.errors import DensliceError, InputError
+from denslice.index.doc_batches import DocBatch, encode_batches
 from denslice.index.from_files import Counter, texts_only
 from denslice.index.index import Index
-from denslice.index.writer import SAMPLE, DocBatch, encode_batches
+from denslice.index.writer import SAMPLE
 from denslice.options import IndexKeywords
 from denslice.records import Doc
 from denslice.store import lock

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,7 @@ from denslice.cluster.replica import Explain, Fetch, Find, ReplicaRequest, packe
 from denslice.cluster.replicas import Replicas
 from denslice.errors import MissingShardsError
 from denslice.index.index_info import IndexInfo
-from denslice.index.reader import BATCH, Reader
+from denslice.index.reader import Reader
 from denslice.options import SearchOptions
 from denslice.records import Doc, Explanation
 from denslice.search.query import Found, QueryVectors
@@ -94,11 +94,6 @@ class ClusterReader(Reader):
         """Explain the score of a document in its shard."""
         found: Explanation = self._ask_owner(id, Explain(query, whole, id))
         return found
-
-    def docs(self) -> Iterator[Doc]:
-        """Yield every document, shard after shard."""
-        for segment in self.every_segment():
-            yield from segment.live_docs(BATCH)
 
     def get(self, id: str) -> Doc | None:
         """Return the document with this id, or None."""

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from denslice.errors import IndexFormatError
+from denslice.index.doc_batches import DocBatch
 from denslice.index.index import Index
-from denslice.index.writer import DocBatch, Writer
+from denslice.index.writer import Writer
 from denslice.store import lock
 from denslice.store.backup import back_up
 from denslice.store.files import sync_folder

@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from denslice.cluster.cluster_folder import owner
-from denslice.index.writer import DocBatch
+from denslice.index.doc_batches import DocBatch
 from denslice.records import Doc
 from denslice.store.files import load_array, save_arrays, sync_folder
 from denslice.store.vocabulary import Piece, merged_words, word_arrays

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from pathlib import Path
@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from denslice.encoders.analysis import has_words, well_formed
 from denslice.encoders.torch.bi_encoder import BiEncoder
 from denslice.errors import InputError
+from denslice.records import Progress
 from denslice.scalars import whole_number
 from denslice.vectors import Encoded, Phrases, no_weights
 
@@ -25,7 +26,6 @@ BATCH_TEXTS = 64
 CPU_TOKENS = 2_048  # of a batch on the CPU, padding included; the hidden states of more do not fit the cache
 CHARACTERS_PER_TOKEN = 10  # the first guess when a long text is truncated before it is split into tokens
 TokenSequence = list[int]
-Progress = Callable[[int], None]
 log = logging.getLogger(__name__)
 
 
