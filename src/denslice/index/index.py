@@ -72,12 +72,7 @@ class Index(SearchVerbs):
 
     @classmethod
     def open(
-        cls,
-        path: str | Path,
-        device: str = "cpu",
-        *,
-        leave_out: Sequence[str] = (),
-        progress: Progress | None = None,
+        cls, path: str | Path, device: str = "cpu", *, leave_out: Sequence[str] = (), progress: Progress | None = None
     ) -> Self:
         """Open the index in a folder at its last commit.
 

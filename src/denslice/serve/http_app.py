@@ -64,10 +64,7 @@ def _add_read_routes(app: FastAPI, service: Service) -> None:
         return _json(await service.search(body))
 
     @app.get(
-        "/documents/{id:path}",
-        response_model=api.Document,
-        responses=_errors(401, 404, 503),
-        dependencies=reading,
+        "/documents/{id:path}", response_model=api.Document, responses=_errors(401, 404, 503), dependencies=reading
     )
     async def document(id: Annotated[str, Path(max_length=1_000)]) -> Response:
         """Return the document with this id."""

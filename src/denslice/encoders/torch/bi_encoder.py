@@ -27,10 +27,7 @@ from denslice.encoders.torch import model_folder
 from denslice.encoders.torch.backbone import check_fit, load_backbone, load_tokenizer, mlm_parts, positions, quiet
 from denslice.encoders.torch.hub import local_folder
 from denslice.encoders.torch.model_folder import HEADS_FILE, MODULES_FILE, ModelFolder
-from denslice.encoders.torch.sentence_transformers_folder import (
-    read_sentence_transformers,
-    write_sentence_transformers,
-)
+from denslice.encoders.torch.sentence_transformers_folder import read_sentence_transformers, write_sentence_transformers
 
 __all__ = ["BiEncoder", "ModelConfig", "Output", "load_tokenizer", "mlm_parts"]
 
