@@ -21,7 +21,7 @@ from denslice.densify import split_by_slice
 from denslice.errors import InputError
 from denslice.index import doc_batches
 from denslice.index.doc_batches import DocBatch, encode_batches, ready_batches
-from denslice.records import Doc, Progress, checked_docs, checked_id
+from denslice.records import Doc, Progress, checked_docs, checked_ids
 from denslice.slicing import Slicing
 from denslice.store import tiers
 from denslice.store.container import ENDING, write_container
@@ -31,7 +31,7 @@ from denslice.store.segment import DELETIONS, SEGMENTS, Segment
 from denslice.store.segment_writer import SegmentWriter, StoredBatch
 from denslice.store.session import session
 from denslice.store.snapshot import VOCABULARY, WRITING, Snapshot
-from denslice.store.vocabulary import Growth, merged_words, word_arrays
+from denslice.store.vocabulary import Growth, word_arrays
 from denslice.vectors import Encoded, Floats, Ints, csr, stacked
 
 if TYPE_CHECKING:
@@ -78,8 +78,6 @@ class Writer:
 
     def add_docs(self, docs: Iterable[Doc | Mapping[str, Any]]) -> int:
         """Encode and store documents, and return how many were stored."""
-        if isinstance(docs, str | Mapping | Doc) or not isinstance(docs, Iterable):
-            raise InputError(f"documents come in a list, not as one {type(docs).__name__}")
         manifest = self.base.manifest
         encoder = encoders.load(manifest.encoder, manifest.encoder_options, self.words)
         return self._add(encode_batches(checked_docs(docs), encoder))
@@ -117,9 +115,7 @@ class Writer:
 
     def delete(self, ids: Iterable[str]) -> int:
         """Delete the documents with these ids, and return how many were found."""
-        if isinstance(ids, str):
-            raise InputError(f"ids come in a list, not as one string: [{ids!r}]")
-        self.deleted_ids = list(dict.fromkeys(map(checked_id, ids)))
+        self.deleted_ids = checked_ids(ids)
         self._drop(self.deleted_ids, self.base.segments)
         return sum(len(rows) for rows in self.gone.values())
 
@@ -355,7 +351,7 @@ class Writer:
         words = list(new)
         while pieces and len(pieces[-1]) <= SMALL_PIECE * len(words):
             latest.pieces[entries.pop().name].verify()
-            words = merged_words([pieces.pop()]) + words
+            words = pieces.pop().words() + words
         return (*entries, self._write_file(word_arrays(words)))
 
     def _write_file(self, arrays: Mapping[str, Any]) -> FileEntry:

@@ -92,10 +92,9 @@ class Snapshot:
 
     def verify(self) -> None:
         """Read every file in full; raise IndexFormatError naming the first that has changed."""
-        for segment in self.segments:
-            segment.verify()
-        for container in (*self.pieces.values(), *([self.places] if self.places else [])):
-            container.verify()
+        for part in (*self.segments, *self.pieces.values(), self.places):
+            if part is not None:
+                part.verify()
 
     def bytes(self) -> int:
         """Return the size of the index on disk."""
@@ -114,7 +113,8 @@ class Snapshot:
     def _open(self, path: Path, before: Snapshot | None) -> None:
         """Open every file of the last commit; try again if a writer commits meanwhile."""
         for _ in range(OPEN_ATTEMPTS):
-            self.home = _home(path, before)
+            found = Folder(path)
+            self.home = before.home if before and before.home == found else found  # one handle for both
             self.manifest = manifests.read(self.home)
             try:
                 return self._open_files(before)
@@ -126,12 +126,9 @@ class Snapshot:
     def _open_files(self, before: Snapshot | None) -> None:
         home, manifest = self.home, self.manifest
         known = {segment.entry.name: segment for segment in before.segments} if before else {}
-        self.segments = tuple(
-            known[entry.name].with_deletions_of(home, entry)
-            if entry.name in known
-            else Segment(home, entry, manifest.block)
-            for entry in manifest.segments
-        )
+        opened = (known.get(entry.name) or Segment(home, entry, manifest.block) for entry in manifest.segments)
+        both = zip(opened, manifest.segments, strict=True)
+        self.segments = tuple(segment.with_deletions_of(home, entry) for segment, entry in both)
         pieces = before.pieces if before else {}
         self.pieces = {one.name: pieces.get(one.name) or _mapped(home, one) for one in manifest.vocabulary}
         places = manifest.slicing.places
@@ -143,12 +140,6 @@ class Snapshot:
             return manifests.read(Folder(self.folder)).commit != self.manifest.commit
         except DensliceError:
             return False
-
-
-def _home(path: Path, before: Snapshot | None) -> Folder:
-    """Return the folder at this path, sharing the handle of an earlier snapshot if it is the same folder."""
-    found = Folder(path)
-    return before.home if before and before.home == found else found
 
 
 def _mapped(home: Folder, entry: FileEntry) -> Container:
