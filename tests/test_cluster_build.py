@@ -18,7 +18,7 @@ import pytest
 import denslice as ds
 from denslice.cluster.cluster_build import Workers, build_cluster
 from denslice.cluster.cluster_folder import Layout
-from denslice.cluster.merge_rankings import merge
+from denslice.cluster.cluster_reader import merge
 from denslice.corpus.documents import read_docs
 from denslice.index.reader import Reader
 from denslice.options import SearchOptions

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from denslice import Index, InputError, MissingShardsError, open_cluster
 from denslice.cluster.cluster_folder import Layout, owner, read_layout
+from denslice.cluster.cluster_reader import merge
 from denslice.cluster.input_parts import columns, cut, read_part, read_ready
-from denslice.cluster.merge_rankings import merge
 from denslice.cluster.replica import Replica, compile_lock
 from denslice.cluster.spool import Spool, write_spool
 from denslice.corpus.documents import read_docs

@@ -77,6 +77,9 @@ class Doc:
             raise InputError(f"metadata of document {self.id!r} is not JSON: {error}") from None
 
 
+GivenDocs = Iterable[Doc | Mapping[str, Any]]  # documents as callers give them
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
     """One query: a text, or a ready vector for an index of ready vectors."""

@@ -110,18 +110,16 @@ def lexical_csr(weights: object, vocab: int | None = None) -> sp.csr_array:
         raise InputError(f"vectors have {matrix.shape[1]:,} columns, expected a vocabulary of {vocab:,}")
     least, most = matrix.data.min(initial=np.inf), matrix.data.max(initial=0)
     if least < 0:
-        raise InputError(
-            f"vectors hold negative weights, first in row {_row_of(matrix, matrix.data < 0)}; expected 0 or more"
-        )
+        row = _row_of(matrix, matrix.data < 0)
+        raise InputError(f"vectors hold negative weights, first in row {row}; expected 0 or more")
     if not matrix.has_canonical_format or least == 0:
         matrix = matrix.copy()
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
         most = matrix.data.max(initial=0)
     if not most < np.inf:
-        raise InputError(
-            f"vectors hold NaN or infinite weights, first in row {_row_of(matrix, ~np.isfinite(matrix.data))}"
-        )
+        row = _row_of(matrix, ~np.isfinite(matrix.data))
+        raise InputError(f"vectors hold NaN or infinite weights, first in row {row}")
     return matrix
 
 

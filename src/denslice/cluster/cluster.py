@@ -21,7 +21,7 @@ from denslice.errors import DensliceError, InputError, MissingShardsError
 from denslice.index.doc_batches import DocBatch, encode_batches, ready_batches
 from denslice.index.search_verbs import SearchVerbs
 from denslice.options import OpenOptions
-from denslice.records import Doc, Progress, checked_docs, checked_id, checked_ids
+from denslice.records import Doc, GivenDocs, Progress, checked_docs, checked_id, checked_ids
 from denslice.store import lock
 from denslice.store.backup import back_up
 from denslice.store.vocabulary import Growth
@@ -72,13 +72,7 @@ class Cluster(SearchVerbs):
 
     # --- writing
 
-    def add(
-        self,
-        docs: Iterable[Doc | Mapping[str, Any]],
-        *,
-        wait: float = lock.WAIT_SECONDS,
-        progress: Progress | None = None,
-    ) -> int:
+    def add(self, docs: GivenDocs, *, wait: float = lock.WAIT_SECONDS, progress: Progress | None = None) -> int:
         """Encode documents here, add each to the shard that owns its id, and return how many were added."""
 
         def batches(words: Growth) -> Iterator[DocBatch]:

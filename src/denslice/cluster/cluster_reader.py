@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import heapq
 import pickle
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import islice
 from typing import Any, cast
 
 import numpy as np
 
 from denslice.cluster.cluster_folder import Layout
-from denslice.cluster.merge_rankings import merge
 from denslice.cluster.replica import Explain, Fetch, Find, ReplicaRequest
 from denslice.cluster.replicas import Replicas
 from denslice.errors import MissingShardsError
@@ -19,11 +20,13 @@ from denslice.index.index_info import IndexInfo
 from denslice.index.reader import Reader
 from denslice.options import SearchOptions
 from denslice.records import Doc, Explanation
-from denslice.search.query import Found, QueryVectors
+from denslice.search.query import NO_SCORES, Found, QueryVectors
 from denslice.stage_timers import stage
 from denslice.store.segment import Segment
 from denslice.store.snapshot import Snapshot
 from denslice.vectors import Ints
+
+RankedRow = tuple[float, str, int, int, float, float]  # negated score, id, shard, row, lexical, dense
 
 
 class ClusterStatistics:
@@ -151,3 +154,26 @@ def _opened(layout: Layout, number: int, known: dict[Any, Snapshot]) -> Snapshot
     before = known.get(layout.shard(number))
     shard = Snapshot(layout.shard(number), before)
     return before if before and before.manifest.commit == shard.manifest.commit else shard
+
+
+def merge(found: Mapping[int, Found], k: int, missing: tuple[str, ...] = ()) -> Found:
+    """Return the k best of the shards' k best, in the order of one index; `segments` then holds shard numbers."""
+    best = list(islice(heapq.merge(*(_ranked_rows(shard, one) for shard, one in found.items())), k))
+    scores, ids, shards, rows, lexical, dense = zip(*best, strict=True) if best else ((),) * 6
+    has_dense = any(len(one.dense) for one in found.values())
+    return Found(
+        np.array(shards, dtype=np.int64),
+        np.array(rows, dtype=np.int64),
+        list(ids),
+        -np.array(scores, dtype=np.float32),
+        np.array(lexical, dtype=np.float32),
+        np.array(dense, dtype=np.float32) if has_dense else NO_SCORES,
+        missing,
+    )
+
+
+def _ranked_rows(shard: int, found: Found) -> Iterator[RankedRow]:
+    dense = found.dense.tolist() if len(found.dense) else [0.0] * len(found.ids)
+    scores, rows, lexical = (-found.scores).tolist(), found.rows.tolist(), found.lexical.tolist()
+    for score, id, row, *parts in zip(scores, found.ids, rows, lexical, dense, strict=True):
+        yield score, id, shard, row, parts[0], parts[1]

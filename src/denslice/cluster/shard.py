@@ -116,4 +116,4 @@ def _take(head: Snapshot, shard: Path, batches: Iterable[DocBatch]) -> int:
 
 def _write(shard: Path, work: Callable[[Writer], int]) -> int:
     """Commit a change of a shard. Its merges run here, because the process of a worker goes on with other tasks."""
-    return Index.open(shard).write(work, SHARD_LOCK_WAIT, alone=True, merge_in_thread=False)
+    return Index.open(shard).write(work, SHARD_LOCK_WAIT, alone=True, in_thread=False)

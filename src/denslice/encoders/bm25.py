@@ -22,7 +22,7 @@ from denslice.encoders.analysis import Analyzer, WordCache, has_words
 from denslice.errors import InputError
 from denslice.scalars import number
 from denslice.store.vocabulary import ABSENT, WordIds
-from denslice.vectors import Encoded, Floats, Ints, Phrases, Weights, csr
+from denslice.vectors import Encoded, Floats, Phrases, Weights, csr
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -77,9 +77,7 @@ class Bm25Config:
 
     def to_json(self) -> dict[str, Any]:
         """Return the settings as a JSON object."""
-        settings = asdict(self)
-        settings["stop_words"] = None if self.stop_words is None else list(self.stop_words)
-        return settings
+        return asdict(self) | {"stop_words": None if self.stop_words is None else list(self.stop_words)}
 
     @classmethod
     def from_json(cls, settings: Mapping[str, Any]) -> Bm25Config:
@@ -125,7 +123,7 @@ class Bm25:
             phrases.append(self._doc_phrases(split) if self.config.phrases else [])
         ids, rows = _flat(words)
         lengths = np.bincount(rows[ids != STOP], minlength=len(texts))
-        norms = self._norms(lengths)
+        norms = self.config.k1 * (1 - self.config.b + self.config.b * lengths / self.config.average_length)
         weights = _saturated(self._counts(ids, rows, len(texts)), norms)
         if self.config.phrases:
             weights += self.config.phrases * _saturated(self._counts(*_flat(phrases), len(texts)), norms)
@@ -191,9 +189,6 @@ class Bm25:
             hashed = [(_hash(stem), at) for stem, at in stems]
             for (one, first), (other, last) in pairwise(hashed):
                 yield Token(id_of(_name(_bucket(one, other))), first, last)
-
-    def _norms(self, lengths: Ints) -> npt.NDArray[np.floating]:
-        return self.config.k1 * (1 - self.config.b + self.config.b * lengths / self.config.average_length)
 
     def _counts(self, ids: IdArray, rows: IdArray, texts: int) -> sp.csr_array:
         known, vocab = ids > ABSENT, len(self.words)

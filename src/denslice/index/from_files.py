@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
-from itertools import chain
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -176,12 +176,11 @@ def _expected(paths: Sequence[Path]) -> int | None:
     files = [path / "corpus.jsonl" if path.is_dir() else path for path in paths]
     if any(is_gzip(file) or ending(file) not in LINE_FORMATS or not file.is_file() for file in files):
         return None
-    return sum(_lines(file) for file in files)
-
-
-def _lines(path: Path) -> int:
-    with path.open("rb") as file:
-        return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(1 << 20), b""))
+    count = 0
+    for path in files:
+        with path.open("rb") as file:
+            count += sum(chunk.count(b"\n") for chunk in iter(partial(file.read, 1 << 20), b""))
+    return count
 
 
 # --- ready vectors
@@ -196,17 +195,13 @@ def _read_vectors(inputs: Sequence[str], there: Index | None, chosen: IndexKeywo
     if encoder != "vectors":
         raise InputError(f"{inputs[0]}: holds ready vectors, which an index with --encoder {encoder} cannot take")
     vocab = chosen.get("vocab") if there is None else there.info().vocabulary
-    parts: list[Vectors] = []
+    seen: dict[str, None] = {}
+    parts: list[sp.csr_array] = []
     for name in inputs:
-        parts.append(read_vectors(name, vocab))
-        vocab = parts[-1][1].shape[1]
-    _check_distinct(inputs, [ids for ids, _ in parts])
-    return list(chain.from_iterable(ids for ids, _ in parts)), stacked([weights for _, weights in parts])
-
-
-def _check_distinct(names: Sequence[str], parts: Sequence[list[str]]) -> None:
-    seen: set[str] = set()
-    for name, ids in zip(names, parts, strict=True):
-        if both := seen.intersection(ids):
+        ids, weights = read_vectors(name, vocab)
+        if both := seen.keys() & ids:
             raise InputError(f"{name}: id {min(both)!r} was already used in a file before it; ids must be unique")
-        seen.update(ids)
+        seen |= dict.fromkeys(ids)
+        parts.append(weights)
+        vocab = weights.shape[1]
+    return list(seen), stacked(parts)

@@ -15,12 +15,13 @@ import numpy.typing as npt
 
 from denslice.errors import DensliceError, GpuMemoryError, IndexFormatError, InputError, NotShownError
 from denslice.index.create import new_manifest
+from denslice.index.doc_batches import ready_batches
 from denslice.index.merge_thread import Merging
 from denslice.index.reader import Reader
 from denslice.index.search_verbs import SearchVerbs
 from denslice.index.writer import Overtaken, Writer
 from denslice.options import IndexOptions, MoreIndexKeywords, OpenOptions, takes
-from denslice.records import Doc, Progress, checked_id
+from denslice.records import GivenDocs, Progress, checked_id
 from denslice.search.devices import searcher_on
 from denslice.store import lock, snapshot, tiers
 from denslice.store import manifest as manifests
@@ -37,6 +38,7 @@ QUICKLY = 2_048  # documents that are merged while the caller waits
 OVERDUE = 3  # with this many times the segments that a tier should have, the caller waits for a large merge too
 MERGE_WAIT = 10.0  # seconds that a merge in a thread waits for other writers
 log = logging.getLogger(__name__)
+Work = Callable[[Writer], int]  # what a commit does, and the count that it returns
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 
 
@@ -102,13 +104,7 @@ class Index(SearchVerbs):
         """The index's folder."""
         return self.reader.snapshot.folder
 
-    def add(
-        self,
-        docs: Iterable[Doc | Mapping[str, Any]],
-        *,
-        wait: float = lock.WAIT_SECONDS,
-        progress: Progress | None = None,
-    ) -> int:
+    def add(self, docs: GivenDocs, *, wait: float = lock.WAIT_SECONDS, progress: Progress | None = None) -> int:
         """Add documents in one commit and return how many were added. A document replaces the one with its id.
 
         After any error the index is unchanged. Other writers may commit while documents are read and encoded; the
@@ -129,7 +125,8 @@ class Index(SearchVerbs):
         """Add ready vectors, the rows of (documents, vocab) and of `dense`, and return how many were added."""
         checked = lexical_csr(weights, self.reader.columns())
         vectors = None if dense is None else dense_rows(dense, checked.shape[0])
-        return self.write(lambda writer: writer.add_vectors(ids, checked, texts, vectors), wait, progress)
+        batches = ready_batches(ids, checked, texts, vectors)
+        return self.write(lambda writer: writer.add_encoded(batches), wait, progress)
 
     def update(self, id: str, meta: Mapping[str, Any], *, wait: float = lock.WAIT_SECONDS) -> bool:
         """Replace the metadata of a document in one commit, without encoding it again; return whether it exists."""
@@ -166,13 +163,8 @@ class Index(SearchVerbs):
         """Read every file in full. Raise IndexFormatError for the first that is damaged."""
         self.reader.snapshot.verify()
 
-    def _commit(
-        self,
-        work: Callable[[Writer], int],
-        wait: float,
-        progress: Progress | None = None,
-        alone: bool = False,
-        stop: Event | None = None,
+    def commit_only(
+        self, work: Work, wait: float, progress: Progress | None = None, alone: bool = False, stop: Event | None = None
     ) -> int:
         """Do the work and commit it. With `alone`, the write lock is held from the start, not only for the commit."""
         place = Folder(self.path)
@@ -269,17 +261,12 @@ class Index(SearchVerbs):
             raise InputError(f"{self.path}: {told}") from error
 
     def write(
-        self,
-        work: Callable[[Writer], int],
-        wait: float,
-        progress: Progress | None = None,
-        alone: bool = False,
-        merge_in_thread: bool = True,
+        self, work: Work, wait: float, progress: Progress | None = None, alone: bool = False, in_thread: bool = True
     ) -> int:
-        """Commit what `work` does with a writer and return its result; merge small segments if there are too many."""
-        done = self._commit(work, wait, progress, alone)
+        """Commit what `work` does with a writer and return its result; merge small segments, large ones `in_thread`."""
+        done = self.commit_only(work, wait, progress, alone)
         try:
-            self._keep_up(merge_in_thread)
+            self._keep_up(in_thread)
         except (DensliceError, OSError) as error:  # the change is committed
             log.warning("segments are not merged: %s", error)
         return done
@@ -304,7 +291,7 @@ class Index(SearchVerbs):
     ) -> int:
         """Merge the segments of the last commit that `choose` returns, and return how many were rewritten."""
         try:
-            return self._commit(lambda writer: writer.merge(choose(writer.base.manifest.segments)), wait, stop=stop)
+            return self.commit_only(lambda writer: writer.merge(choose(writer.base.manifest.segments)), wait, stop=stop)
         except Overtaken:
             return 0
 

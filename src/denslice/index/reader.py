@@ -135,8 +135,11 @@ class Reader:
         """Return ready query vectors as a batch; raise InputError if this index cannot be searched with them."""
         rows = lexical_csr(weights, self.columns())
         vectors = None if dense is None else dense_rows(dense, rows.shape[0])
-        if vectors is not None and self.snapshot.manifest.segments:
-            self._check_dimensions(vectors.shape[1])
+        width = self.snapshot.manifest.dimensions
+        if vectors is not None and self.snapshot.manifest.segments and width != vectors.shape[1]:
+            if width is None:
+                raise InputError("the query has a dense vector, and the documents of this index have none")
+            raise InputError(f"the query has {vectors.shape[1]} dimensions, the index {width}")
         return Encoded(rows, vectors)
 
     def ready_one(self, weights: object, dense: object = None) -> Encoded:
@@ -155,14 +158,6 @@ class Reader:
             told = "this index was created without vocab=, so the tokens of its vectors are words"
             raise InputError(f"{told}: give {{token: weight}}, or create an index with vocab= to use matrices")
         return self.vocab
-
-    def _check_dimensions(self, found: int) -> None:
-        """Raise InputError if the dense vector of a query does not have the dimensions of the documents."""
-        width = self.snapshot.manifest.dimensions
-        if width is None:
-            raise InputError("the query has a dense vector, and the documents of this index have none")
-        if width != found:
-            raise InputError(f"the query has {found} dimensions, the index {width}")
 
     def info(self) -> IndexInfo:
         """Return the encoder, slicing, counts and sizes of the index."""
@@ -272,9 +267,8 @@ class Asked:
     @cached_property
     def _vectors(self) -> tuple[QueryVectors, QueryVectors]:
         """The query as it is searched, and before any slicing with its phrases."""
-        searched, whole = (
-            self._reader.query_vectors(self._encoded, self._options, sliced)[0] for sliced in (True, False)
-        )
+        vectors = partial(self._reader.query_vectors, self._encoded, self._options)
+        (searched,), (whole,) = vectors(), vectors(sliced=False)
         return searched, replace(whole, phrases=self._reader.encoder.phrases(self._query.text))
 
     def tokens(self) -> set[str]:

@@ -10,6 +10,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,6 @@ from denslice.errors import DensliceError, InputError
 from denslice.index.index import Index
 from denslice.index.writer import Writer
 from denslice.records import Doc, Progress
-from denslice.slicing import Slicing
 from denslice.store import lock, snapshot
 from denslice.store import manifest as manifests
 from denslice.store.backup import file_names
@@ -151,31 +151,21 @@ def _copy(to: Path, old: Format2, progress: Progress | None) -> None:
     """Copy documents and vectors, one segment in each commit."""
     if not manifests.has_manifest(to):
         snapshot.create(to, _manifest(old))
-    with _Copy.open(to) as new:
+
+    def take(batches: Iterator[StoredBatch], writer: Writer) -> int:
+        writer.take_words(old.words[len(writer.words) :])
+        return writer.take_stored(old.slicing, old.body["dimensions"], batches)
+
+    with Index.open(to) as new:
         done = len(new)
         for docs, batches in old.segments():
             if done >= docs:
                 done -= docs
                 continue
-            new.take(old.words, old.slicing, old.body["dimensions"], batches)
+            new.commit_only(partial(take, batches), lock.WAIT_SECONDS)
             if progress:
                 progress(docs)
-        new.take(old.words, old.slicing, old.body["dimensions"], iter(()))
-
-
-class _Copy(Index):
-    """An index to which documents are added with the vectors that they have."""
-
-    def take(
-        self, words: list[str], slicing: Slicing | None, dimensions: int | None, batches: Iterator[StoredBatch]
-    ) -> None:
-        """Add documents in one commit, after the words and the slicing."""
-
-        def work(writer: Writer) -> int:
-            writer.take_words(words[len(writer.words) :])
-            return writer.take_stored(slicing, dimensions, batches)
-
-        self._commit(work, lock.WAIT_SECONDS)
+        new.commit_only(partial(take, iter(())), lock.WAIT_SECONDS)  # the words and the slicing, if there are no docs
 
 
 def _manifest(old: Format2) -> Manifest:

@@ -20,8 +20,8 @@ from denslice import encoders
 from denslice.densify import split_by_slice
 from denslice.errors import InputError
 from denslice.index import doc_batches
-from denslice.index.doc_batches import DocBatch, encode_batches, ready_batches
-from denslice.records import Doc, Progress, checked_docs, checked_ids
+from denslice.index.doc_batches import DocBatch, encode_batches
+from denslice.records import Doc, GivenDocs, Progress, checked_docs, checked_ids
 from denslice.slicing import Slicing
 from denslice.store import tiers
 from denslice.store.container import ENDING, write_container
@@ -29,10 +29,9 @@ from denslice.store.files import sync_folder
 from denslice.store.manifest import FileEntry, Manifest, SegmentEntry, SlicingEntry, new_name
 from denslice.store.segment import DELETIONS, SEGMENTS, Segment
 from denslice.store.segment_writer import SegmentWriter, StoredBatch
-from denslice.store.session import session
-from denslice.store.snapshot import VOCABULARY, WRITING, Snapshot
+from denslice.store.snapshot import VOCABULARY, WRITING, Snapshot, session
 from denslice.store.vocabulary import Growth, word_arrays
-from denslice.vectors import Encoded, Floats, Ints, csr, stacked
+from denslice.vectors import Encoded, Ints, csr, stacked
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -76,21 +75,20 @@ class Writer:
 
     # --- the changes of a commit
 
-    def add_docs(self, docs: Iterable[Doc | Mapping[str, Any]]) -> int:
+    def add_docs(self, docs: GivenDocs) -> int:
         """Encode and store documents, and return how many were stored."""
         manifest = self.base.manifest
         encoder = encoders.load(manifest.encoder, manifest.encoder_options, self.words)
-        return self._add(encode_batches(checked_docs(docs), encoder))
-
-    def add_vectors(
-        self, ids: Sequence[str], weights: sp.csr_array, texts: Sequence[str] | None, dense: Floats | None
-    ) -> int:
-        """Store ready vectors, and return how many were stored."""
-        return self._add(ready_batches(ids, weights, texts, dense))
+        return self.add_encoded(encode_batches(checked_docs(docs), encoder))
 
     def add_encoded(self, batches: Iterable[DocBatch]) -> int:
-        """Store documents that were encoded elsewhere with this vocabulary, and return how many were stored."""
-        return self._add(iter(batches))
+        """Store documents that were encoded with this vocabulary, and return how many were stored."""
+        reported = self._reported(batches)
+        added = 0
+        for docs, encoded in self._settle_slicing(reported) if self.slicing is None else reported:
+            self._append(docs, encoded)
+            added += len(docs)
+        return added
 
     def take_words(self, words: Iterable[str]) -> int:
         """Add words to the vocabulary in this order, before those of new documents, and return its size."""
@@ -237,17 +235,7 @@ class Writer:
 
     # --- documents to segments
 
-    def _add(self, batches: Iterator[DocBatch]) -> int:
-        batches = self._reported(batches)
-        if self.slicing is None:
-            batches = self._settle_slicing(batches)
-        added = 0
-        for docs, encoded in batches:
-            self._append(docs, encoded)
-            added += len(docs)
-        return added
-
-    def _reported(self, batches: Iterator[DocBatch]) -> Iterator[DocBatch]:
+    def _reported(self, batches: Iterable[DocBatch]) -> Iterator[DocBatch]:
         """Yield the batches, and report each as soon as it is encoded: storing it takes little time."""
         for docs, encoded in batches:
             if self.progress:

@@ -51,14 +51,9 @@ def make_app(searchable: Searchable, limits: Limits | None = None, access: Acces
 
 
 def _add_read_routes(app: FastAPI, service: Service) -> None:
-    reading = [Depends(BEARER)]
+    reading, errors = [Depends(BEARER)], _errors(400, 401, 413, 415, 422, 503)
 
-    @app.post(
-        "/search",
-        response_model=api.SearchResponse,
-        responses=_errors(400, 401, 413, 415, 422, 503),
-        dependencies=reading,
-    )
+    @app.post("/search", response_model=api.SearchResponse, responses=errors, dependencies=reading)
     async def search(body: api.SearchRequest) -> Response:
         """Return the k best documents for each query, best first."""
         return _json(await service.search(body))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol, Unpack
+from collections.abc import Iterable, Sequence
+from typing import Protocol, Unpack
 
 from denslice.index.index_info import IndexInfo
 from denslice.options import SearchKeywords
-from denslice.records import Doc, Ranking
+from denslice.records import Doc, GivenDocs, Ranking
 
 
 class Searchable(Protocol):
@@ -31,7 +31,7 @@ class Searchable(Protocol):
     def get(self, id: str) -> Doc | None:
         """Return the document with this id, or None."""
 
-    def add(self, docs: Iterable[Doc | Mapping[str, Any]], *, wait: float = 0.0) -> int:
+    def add(self, docs: GivenDocs, *, wait: float = 0.0) -> int:
         """Add or replace documents in one commit and return how many."""
 
     def delete(self, ids: Iterable[str], *, wait: float = 0.0) -> int:

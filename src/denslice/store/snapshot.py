@@ -1,9 +1,10 @@
-"""A snapshot: one commit of an index, open for reading. Folders are created and swept here too."""
+"""A snapshot: one commit of an index, open for reading. Folders of indexes and writers are created and swept here."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 
@@ -170,6 +171,38 @@ def _check_free(folder: Path) -> None:
         raise InputError(f"{folder}: the folder is not empty; choose another one")
 
 
+@contextmanager
+def session(folder: Path) -> Iterator[Path]:
+    """Make a folder that no other writer removes while this process is alive, and remove it in the end."""
+    part = folder / WRITING
+    part.mkdir(exist_ok=True)
+    with ExitStack() as held:
+        name = _locked_name(part, held)
+        try:
+            (part / name).mkdir()
+            yield part / name
+        finally:
+            shutil.rmtree(part / name, ignore_errors=True)
+            with suppress(OSError):  # the commit may be made already, and the next writer removes the file
+                _lock_path(part, name).unlink()
+
+
+def _locked_name(part: Path, held: ExitStack) -> str:
+    """Return a new name whose lock is held.
+
+    If another writer sweeps the folder just before the lock is acquired, it removes the lock's file: then the next
+    name is tried.
+    """
+    while True:
+        name = manifests.new_name()
+        if held.enter_context(lock.alive(_lock_path(part, name))) and _lock_path(part, name).exists():
+            return name
+
+
+def _lock_path(part: Path, name: str) -> Path:
+    return part / f"{name}{SESSION_LOCK}"
+
+
 def sweep(folder: Path, manifest: Manifest) -> None:
     """Remove all files that the last commit does not name. The write lock must be held.
 
@@ -195,10 +228,10 @@ def _sweep_writing(part: Path) -> None:
     """Remove the files of writers that have died."""
     for path in sorted(part.iterdir()) if part.exists() else ():
         name = path.name.removesuffix(SESSION_LOCK)
-        with lock.alive(part / f"{name}{SESSION_LOCK}") as is_dead:
+        with lock.alive(_lock_path(part, name)) as is_dead:
             if is_dead:
                 _remove(part / name)
-                (part / f"{name}{SESSION_LOCK}").unlink(missing_ok=True)
+                _lock_path(part, name).unlink(missing_ok=True)
 
 
 def _remove(path: Path) -> None:
