@@ -219,7 +219,7 @@ def test_two_words_side_by_side_weigh_as_a_phrase() -> None:
     norm = 0.9 * (0.6 + 0.4 * 4 / 2)
     word, pair, other = 2 / (2 + norm), 0.5 * 2 / (2 + norm), 0.5 * 1 / (1 + norm)
     asked = encoder.encode_queries(["the heat transfer heat", "transfer of heat", "cold transfer"])
-    named = {name: id for id, names in asked.phrases.items() for name in names}
+    named = {name: id for id, names in encoder.phrases("the heat transfer heat").items() for name in names}
     columns = [0, 1, named["heat transfer"], named["transfer heat"]]
     assert sorted(columns) == [0, 1, 2, 3]
     np.testing.assert_allclose(encoded.lexical.toarray()[0, columns], [word, word, pair, other], rtol=1e-6)

@@ -32,7 +32,7 @@ def _small_segments() -> Iterator[None]:
     """Segments of 100 documents and blocks of 64."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("denslice.index.create.Manifest", partial(Manifest, block=64))
-        patch.setattr("denslice.index.writer.BATCH", 25)
+        patch.setattr("denslice.index.doc_batches.BATCH", 25)
         patch.setattr("denslice.store.tiers.SEGMENT_DOCS", 100)
         yield
 

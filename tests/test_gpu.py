@@ -53,7 +53,7 @@ def device(request: pytest.FixtureRequest) -> Callable[[], Device]:
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of 64 documents in sections of 16, segments of 300: some hundred documents make many tiles."""
     monkeypatch.setattr("denslice.index.create.Manifest", partial(Manifest, block=64))
-    monkeypatch.setattr("denslice.index.writer.BATCH", 100)
+    monkeypatch.setattr("denslice.index.doc_batches.BATCH", 100)
     monkeypatch.setattr("denslice.store.tiers.SEGMENT_DOCS", 300)
     small = {"TILE_ROWS": 16, "SHORT_SECTION": 0, "UNITS": 16, "FEW": 100, "NEAR": 256}
     for name, value in small.items():

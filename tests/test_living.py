@@ -33,7 +33,7 @@ def _small_segments() -> Iterator[None]:
     """Segments of 4 documents and blocks of 64, so that a few documents make a merge."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("denslice.index.create.Manifest", partial(Manifest, block=64))
-        patch.setattr("denslice.index.writer.BATCH", 2)
+        patch.setattr("denslice.index.doc_batches.BATCH", 2)
         patch.setattr("denslice.store.tiers.SEGMENT_DOCS", 4)
         yield
 
@@ -346,7 +346,7 @@ def test_a_merge_keeps_every_id_and_score_to_the_last_bit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slicing: str, query: str
 ) -> None:
     monkeypatch.setattr("denslice.store.tiers.SEGMENT_DOCS", 200)  # four blocks
-    monkeypatch.setattr("denslice.index.writer.BATCH", 50)
+    monkeypatch.setattr("denslice.index.doc_batches.BATCH", 50)
     rng = np.random.default_rng(5)
     words = [f"w{n}" for n in range(60)]
     index = made(tmp_path / "many", slicing, slices=6, query=query)

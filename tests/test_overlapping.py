@@ -31,7 +31,7 @@ def _small_segments() -> Iterator[None]:
     """Segments of 4 documents, so that a few make several."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("denslice.index.create.Manifest", partial(Manifest, block=64))
-        patch.setattr("denslice.index.writer.BATCH", 2)
+        patch.setattr("denslice.index.doc_batches.BATCH", 2)
         patch.setattr("denslice.store.tiers.SEGMENT_DOCS", 4)
         yield
 

@@ -68,7 +68,7 @@ def _tiny_blocks_and_segments() -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("denslice.index.create.Manifest", partial(Manifest, block=32))
-        patch.setattr("denslice.index.writer.BATCH", 50)
+        patch.setattr("denslice.index.doc_batches.BATCH", 50)
         patch.setattr("denslice.store.tiers.SEGMENT_DOCS", 100)
         patch.setattr("denslice.search.cpu.two_stage.INITIAL_CANDIDATES", 64)
         patch.setattr("denslice.search.cpu.two_stage.SMALL_INDEX", 0)
@@ -201,7 +201,7 @@ def test_search_is_the_definition_in_one_segment_with_blocks_as_shipped(
     route: Route, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("denslice.index.create.Manifest", Manifest)
-    monkeypatch.setattr("denslice.index.writer.BATCH", 2_048)
+    monkeypatch.setattr("denslice.index.doc_batches.BATCH", 2_048)
     monkeypatch.setattr("denslice.store.tiers.SEGMENT_DOCS", 1 << 18)
     commits = [exact_rows(3, 3_000, vocab=60, density=0.2)]
     check_route(route, commits, exact_rows(4, 5, 60, density=0.1), "learned", 24, form)

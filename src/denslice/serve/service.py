@@ -46,7 +46,8 @@ class Service:
         self._batcher = Batcher(self._answers, self._limits, self._metrics)
         self._batcher.start(self._background)
         self._background.until_done("warm-up", self._warm_up)
-        self._background.every(self._limits.refresh_seconds, "refresh", self._follow)
+        refresh = partial(in_thread, self._readers, self._refresh)
+        self._background.every(self._limits.refresh_seconds, "refresh", refresh)
 
     async def stop(self) -> None:
         """Stop the background tasks and wait for running requests."""
@@ -125,8 +126,7 @@ class Service:
 
     async def _write(self, count: int, change: Callable[..., int], given: Sequence[Any]) -> int:
         """Run one write at a time. A write has no timeout, because the client could not tell whether it was done."""
-        if count > self._limits.max_documents:
-            most = self._limits.max_documents
+        if count > (most := self._limits.max_documents):
             raise HttpError(422, "too_many_documents", f"{count:,} documents in one request; at most {most:,}")
         async with _acquirable(self._writes):
             work = partial(self._changed, partial(change, given, wait=LOCK_WAIT))
@@ -165,8 +165,7 @@ class Service:
             conditions = _conditions(parse(where))
         except InputError as error:
             raise HttpError(422, "bad_filter", str(error)) from None
-        if conditions > self._limits.max_conditions:
-            most = self._limits.max_conditions
+        if conditions > (most := self._limits.max_conditions):
             raise HttpError(422, "filter_too_large", f"{conditions:,} conditions in where; at most {most:,}")
 
     async def _within_timeout(self, pool: ThreadPoolExecutor, work: Callable[[], Returned]) -> Returned:
@@ -194,11 +193,8 @@ class Service:
         await in_thread(self._readers, partial(self._answers, ["warm", "up"], options))
         self._warm = True
 
-    async def _follow(self) -> None:
-        """Refresh to the newest commit. If that fails, searches continue with the current one."""
-        await in_thread(self._readers, self._refresh)
-
     def _refresh(self) -> None:
+        """Refresh to the newest commit. If that fails, searches continue with the current one."""
         self._searchable.refresh()
         if self._searchable.commit != self._shown:  # also true if `_show` failed the last time
             self._show()

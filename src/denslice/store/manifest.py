@@ -144,9 +144,8 @@ def check_format(folder: Path, found: int) -> None:
         advice = f"run `denslice upgrade {folder}`, which keeps the documents and their vectors"
     else:
         advice = "upgrade denslice to read it" if found > INDEX_FORMAT else "make the index again"
-    raise IndexFormatError(
-        f"{folder / MANIFEST_FILE}: index format {found}, this version reads format {INDEX_FORMAT}; {advice}"
-    )
+    path = folder / MANIFEST_FILE
+    raise IndexFormatError(f"{path}: index format {found}, this version reads format {INDEX_FORMAT}; {advice}")
 
 
 def checked_body(path: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -186,9 +185,8 @@ def _json_object(path: Path, text: bytes) -> dict[str, Any]:
 def _manifest(body: dict[str, Any]) -> Manifest:
     fields = _known(Manifest, body)
     fields["filterable"], fields["needs"] = tuple(fields["filterable"]), tuple(fields["needs"])
-    fields["slicing"] = SlicingEntry(
-        **{**_known(SlicingEntry, fields["slicing"]), "places": _file(fields["slicing"]["places"])}
-    )
+    slicing = fields["slicing"]
+    fields["slicing"] = SlicingEntry(**{**_known(SlicingEntry, slicing), "places": _file(slicing["places"])})
     fields["segments"] = tuple(map(_segment, fields["segments"]))
     fields["vocabulary"] = tuple(FileEntry(one["name"], _stored(one["file"])) for one in fields["vocabulary"])
     return Manifest(**fields)

@@ -1,9 +1,10 @@
-"""A snapshot: one commit of an index, open for reading. Folders are created and swept here too."""
+"""A snapshot: one commit of an index, open for reading. Folders of indexes and writers are created and swept here."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 
@@ -92,10 +93,9 @@ class Snapshot:
 
     def verify(self) -> None:
         """Read every file in full; raise IndexFormatError naming the first that has changed."""
-        for segment in self.segments:
-            segment.verify()
-        for container in (*self.pieces.values(), *([self.places] if self.places else [])):
-            container.verify()
+        for part in (*self.segments, *self.pieces.values(), self.places):
+            if part is not None:
+                part.verify()
 
     def bytes(self) -> int:
         """Return the size of the index on disk."""
@@ -114,7 +114,8 @@ class Snapshot:
     def _open(self, path: Path, before: Snapshot | None) -> None:
         """Open every file of the last commit; try again if a writer commits meanwhile."""
         for _ in range(OPEN_ATTEMPTS):
-            self.home = _home(path, before)
+            found = Folder(path)
+            self.home = before.home if before and before.home == found else found  # one handle for both
             self.manifest = manifests.read(self.home)
             try:
                 return self._open_files(before)
@@ -126,12 +127,9 @@ class Snapshot:
     def _open_files(self, before: Snapshot | None) -> None:
         home, manifest = self.home, self.manifest
         known = {segment.entry.name: segment for segment in before.segments} if before else {}
-        self.segments = tuple(
-            known[entry.name].with_deletions_of(home, entry)
-            if entry.name in known
-            else Segment(home, entry, manifest.block)
-            for entry in manifest.segments
-        )
+        opened = (known.get(entry.name) or Segment(home, entry, manifest.block) for entry in manifest.segments)
+        both = zip(opened, manifest.segments, strict=True)
+        self.segments = tuple(segment.with_deletions_of(home, entry) for segment, entry in both)
         pieces = before.pieces if before else {}
         self.pieces = {one.name: pieces.get(one.name) or _mapped(home, one) for one in manifest.vocabulary}
         places = manifest.slicing.places
@@ -143,12 +141,6 @@ class Snapshot:
             return manifests.read(Folder(self.folder)).commit != self.manifest.commit
         except DensliceError:
             return False
-
-
-def _home(path: Path, before: Snapshot | None) -> Folder:
-    """Return the folder at this path, sharing the handle of an earlier snapshot if it is the same folder."""
-    found = Folder(path)
-    return before.home if before and before.home == found else found
 
 
 def _mapped(home: Folder, entry: FileEntry) -> Container:
@@ -179,6 +171,38 @@ def _check_free(folder: Path) -> None:
         raise InputError(f"{folder}: the folder is not empty; choose another one")
 
 
+@contextmanager
+def session(folder: Path) -> Iterator[Path]:
+    """Make a folder that no other writer removes while this process is alive, and remove it in the end."""
+    part = folder / WRITING
+    part.mkdir(exist_ok=True)
+    with ExitStack() as held:
+        name = _locked_name(part, held)
+        try:
+            (part / name).mkdir()
+            yield part / name
+        finally:
+            shutil.rmtree(part / name, ignore_errors=True)
+            with suppress(OSError):  # the commit may be made already, and the next writer removes the file
+                _lock_path(part, name).unlink()
+
+
+def _locked_name(part: Path, held: ExitStack) -> str:
+    """Return a new name whose lock is held.
+
+    If another writer sweeps the folder just before the lock is acquired, it removes the lock's file: then the next
+    name is tried.
+    """
+    while True:
+        name = manifests.new_name()
+        if held.enter_context(lock.alive(_lock_path(part, name))) and _lock_path(part, name).exists():
+            return name
+
+
+def _lock_path(part: Path, name: str) -> Path:
+    return part / f"{name}{SESSION_LOCK}"
+
+
 def sweep(folder: Path, manifest: Manifest) -> None:
     """Remove all files that the last commit does not name. The write lock must be held.
 
@@ -204,10 +228,10 @@ def _sweep_writing(part: Path) -> None:
     """Remove the files of writers that have died."""
     for path in sorted(part.iterdir()) if part.exists() else ():
         name = path.name.removesuffix(SESSION_LOCK)
-        with lock.alive(part / f"{name}{SESSION_LOCK}") as is_dead:
+        with lock.alive(_lock_path(part, name)) as is_dead:
             if is_dead:
                 _remove(part / name)
-                (part / f"{name}{SESSION_LOCK}").unlink(missing_ok=True)
+                _lock_path(part, name).unlink(missing_ok=True)
 
 
 def _remove(path: Path) -> None:

@@ -34,7 +34,8 @@ def export_onnx(path_or_hub_id: str | Path, to: Path, texts: Sequence[str] | Non
     body = model.backbone.base_model
     ranges = None if texts is None else _ranges(model, texts)
     weights = {name: value.detach().cpu().numpy() for name, value in body.state_dict().items()}
-    head = {name: value.detach().cpu().numpy() for name, value in _head(model).items()}
+    named = ((name.removeprefix("token_head."), p) for name, p in model.state_dict().items() if "token_head." in name)
+    head = {name: value.detach().cpu().numpy() for name, value in named}  # by their names within the head
     graph = graph_of(weights, head, body.config.to_dict(), model.config, ranges)
     to.mkdir(parents=True, exist_ok=True)
     if any(to.iterdir()):
@@ -59,11 +60,6 @@ def _check(model: BiEncoder) -> None:
         raise InputError(f"a BERT with {model.backbone.config.hidden_act} cannot be exported, only one with gelu")
 
 
-def _head(model: BiEncoder) -> dict[str, Tensor]:
-    """Return the parameters of the word head, by their names within it."""
-    return {name.removeprefix("token_head."): p for name, p in model.state_dict().items() if "token_head." in name}
-
-
 def _ranges(model: BiEncoder, texts: Sequence[str]) -> dict[str, Floats]:
     """Return the largest absolute input of each linear layer of the body, by channel, over the texts."""
     found: dict[str, Tensor] = {}
@@ -80,9 +76,8 @@ def _ranges(model: BiEncoder, texts: Sequence[str]) -> dict[str, Floats]:
     hooks = [part.register_forward_pre_hook(watch(name)) for name, part in layers]
     with torch.inference_mode():
         for text in texts:
-            split = model.tokenizer(
-                text.lower(), truncation=True, max_length=model.config.max_length, return_tensors="pt"
-            )
+            length = model.config.max_length
+            split = model.tokenizer(text.lower(), truncation=True, max_length=length, return_tensors="pt")
             body(input_ids=split["input_ids"], attention_mask=split["attention_mask"])
     for hook in hooks:
         hook.remove()

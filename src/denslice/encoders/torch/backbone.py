@@ -86,9 +86,8 @@ def check_fit(tokenizer: Any, backbone: Any, body: Path) -> None:
     tokens = max(tokenizer.get_vocab().values(), default=-1) + 1
     rows = backbone.get_input_embeddings().num_embeddings
     if tokens > rows:
-        raise InputError(
-            f"the tokenizer in {body} does not fit the model: it has {tokens:,} tokens, the model embeds {rows:,}"
-        )
+        found = f"it has {tokens:,} tokens, the model embeds {rows:,}"
+        raise InputError(f"the tokenizer in {body} does not fit the model: {found}")
 
 
 @contextmanager
