@@ -176,7 +176,7 @@ def _bars(why: Explanation, longest: float) -> list[Text]:
     rows = [(DENSE_LABEL, why.dense, "magenta", f"{why.dense:.2f}")] if why.dense else []
     rows += [(_label(term), term.contribution, "cyan", _product(term)) for term in why.terms]
     lost = [(_label(term), _product(term)) for term in why.lost]
-    width = max((len(name) for name, *_ in (*rows, *lost)), default=0)
+    width = max(map(len, [*(name for name, *_ in rows), *(name for name, _ in lost)]), default=0)
     lines = []
     for name, share, colour, told in rows:
         bar = "█" * max(1, round(BAR_WIDTH * abs(share) / longest))
