@@ -146,7 +146,7 @@ def test_of_two_first_writers_the_later_is_refused_if_its_dense_vectors_are_of_a
     index = Index.create(tmp_path / "index", "vectors", vocab=5)
     wide: Work = lambda build: build.add_encoded(
         ready_batches(["a", "b"], ready(1, 2), None, np.ones((2, 3)), np.float32)
-    )  # noqa: E731
+    )
     with pytest.raises(InputError, match="dense vectors of 3 dimensions do not fit an index with 2"):
         overlapped(index, wide, lambda other: other.add_vectors(["c"], ready(2, 1), dense=np.ones((1, 2))))
     index.refresh()
