@@ -108,13 +108,9 @@ class CollectionReader:
             kept = _fewer(names, {doc for query in queries for doc in grades[query.id]}, few)
             names, docs = [names[row] for row in kept], docs.only(kept)
         rows = {name: row for row, name in enumerate(names)}
-        return TrainCollection(
-            names,
-            docs,
-            [query.id for query in queries],
-            self._read_queries(source.docs, [query.text for query in queries]),
-            [{rows[doc]: grade for doc, grade in grades[query.id].items()} for query in queries],
-        )
+        asked = self._read_queries(source.docs, [query.text for query in queries])
+        relevant = [{rows[doc]: grade for doc, grade in grades[query.id].items()} for query in queries]
+        return TrainCollection(names, docs, [query.id for query in queries], asked, relevant)
 
     def _read_docs(self, path: Path) -> tuple[list[str], Tokens]:
         if path not in self._docs:
@@ -182,13 +178,8 @@ class Pairs:
         draw = np.random.default_rng((self.seed, 1, start))
         queries = [self._query_at(position) for position in range(start, start + size)]
         passages = [row for query in queries for row in self._passages(query, draw)]
-        found = self.collection
-        return TrainBatch(
-            found.queries.only(queries),
-            found.docs.only(passages),
-            self._marks(queries, np.array(passages)),
-            self._taught(queries, passages),
-        )
+        texts = (self.collection.queries.only(queries), self.collection.docs.only(passages))
+        return TrainBatch(*texts, self._marks(queries, np.array(passages)), self._taught(queries, passages))
 
     def _query_at(self, position: int) -> int:
         epoch, at = divmod(position, len(self.collection.query_ids))
