@@ -187,7 +187,7 @@ class Slow(Index):
     seconds = 0.0
 
     def __init__(self, path: Path) -> None:
-        super().__init__(Index.open(path)._view)
+        super().__init__(Index.open(path).reader)
 
     def search_batch(self, texts: Sequence[str], k: int = 10, **settings: Any) -> list[Ranking]:  # type: ignore[override]
         time.sleep(self.seconds)
