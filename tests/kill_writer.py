@@ -26,9 +26,8 @@ from typing import Any
 from denslice import Index, InputError, UnavailableError
 from denslice.store import manifest as manifests
 from denslice.store import tiers
-from denslice.store.backup import file_names
 from denslice.store.folder import Folder
-from denslice.store.snapshot import SUBFOLDERS
+from denslice.store.snapshot import SUBFOLDERS, file_names
 from forked import FAILED, Child, run_and_exit
 
 PEOPLE = 40  # ids that documents come and go under

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from denslice import Doc, Index, InputError, Query, Ranking, open_index
 from denslice.store import manifest as manifests
-from denslice.store.backup import file_names
 from denslice.store.files import NEW, replace_file
 from denslice.store.folder import Folder
 from denslice.store.manifest import Manifest
+from denslice.store.snapshot import file_names
 
 PLAIN = {"language": "none", "stop_words": [], "average_length": 10.0}  # words as they stand, weights fixed for good
 WORDS = ("ant", "bee", "cat", "dog", "elk", "fox", "gnu", "hen")

@@ -144,11 +144,13 @@ def ready(seed: int, count: int) -> sp.csr_array:
 
 def test_of_two_first_writers_the_later_is_refused_if_its_dense_vectors_are_of_another_width(tmp_path: Path) -> None:
     index = Index.create(tmp_path / "index", "vectors", vocab=5)
-    wide: Work = lambda build: build.add_encoded(
-        ready_batches(["a", "b"], ready(1, 2), None, np.ones((2, 3)), np.float32)
-    )
+    batches = ready_batches(["a", "b"], ready(1, 2), None, np.ones((2, 3), np.float32))
     with pytest.raises(InputError, match="dense vectors of 3 dimensions do not fit an index with 2"):
-        overlapped(index, wide, lambda other: other.add_vectors(["c"], ready(2, 1), dense=np.ones((1, 2))))
+        overlapped(
+            index,
+            lambda build: build.add_encoded(batches),
+            lambda other: other.add_vectors(["c"], ready(2, 1), dense=np.ones((1, 2))),
+        )
     index.refresh()
     assert [doc.id for doc in index.docs()] == ["c"]
     assert (index.info()["dimensions"], leftovers(index)) == (2, [])

@@ -163,6 +163,4 @@ def _shape(name: str) -> tuple[int, int]:
         raise InputError(f"{name}: not a scipy sparse .npz: {error}") from None
 
 
-@lru_cache(maxsize=1)
-def _vectors(name: str) -> tuple[list[str], sp.csr_array]:
-    return documents.read_vectors(name)
+_vectors = lru_cache(maxsize=1)(documents.read_vectors)

@@ -23,13 +23,12 @@ from denslice.index.writer import Writer
 from denslice.records import Doc, Progress
 from denslice.store import lock, snapshot
 from denslice.store import manifest as manifests
-from denslice.store.backup import file_names
 from denslice.store.files import replace_file, sync_folder
 from denslice.store.folder import Folder
 from denslice.store.format2 import Format2
 from denslice.store.manifest import INDEX_FORMAT, Manifest, SlicingEntry
 from denslice.store.segment_writer import StoredBatch
-from denslice.store.snapshot import SUBFOLDERS, UPGRADE, Snapshot
+from denslice.store.snapshot import SUBFOLDERS, UPGRADE, Snapshot, file_names
 
 BEGUN = "begun.json"  # the commit that is upgraded, and whether the new index is complete
 AT_ONCE = 4_096  # documents encoded for one commit
@@ -188,15 +187,11 @@ def _take_place(path: Path, changes: Mapping[str, Any]) -> None:
     manifest = manifests.read(Folder(new))
     for part in SUBFOLDERS:
         (path / part).mkdir(exist_ok=True)
-    for name in _top_names(manifest):
+    tops = dict.fromkeys("/".join(name.split("/")[:2]) for name in file_names(manifest))  # files, folders of segments
+    for name in tops:
         if (new / name).exists():
             (new / name).rename(path / name)
     for part in SUBFOLDERS:
         sync_folder(path / part)
     manifests.write(path, replace(manifest, commit=manifests.new_name(), **changes))
     snapshot.sweep(path, manifests.read(Folder(path)))
-
-
-def _top_names(manifest: Manifest) -> list[str]:
-    """Return the names to rename: files, and the folder of each segment once."""
-    return list(dict.fromkeys("/".join(name.split("/")[:2]) for name in file_names(manifest)))

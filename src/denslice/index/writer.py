@@ -256,7 +256,8 @@ class Writer:
         """Make the slicing from the first SAMPLE documents, and from their words only if the vocabulary grows."""
         sample, entry = sample[:SAMPLE], self.base.manifest.slicing
         if not self.base.manifest.encoder_options.get("vocab"):
-            sample = _narrowed(sample, entry.skip)
+            width = max(int(sample.indices.max(initial=-1)) + 1, min(entry.skip, sample.shape[1]))
+            sample = csr((sample.data, sample.indices, sample.indptr), (sample.shape[0], width))
         self.slicing = self._settled = Slicing.made(entry.kind, sample, entry.slices, entry.skip, entry.seed)
 
     def _append(self, docs: list[Doc], encoded: Encoded) -> None:
@@ -274,7 +275,10 @@ class Writer:
         return split_by_slice(weights, self.slicing)
 
     def _store(self, batch: StoredBatch) -> None:
-        writer = self._writing()
+        if self._writer is None:
+            manifest = self.base.manifest
+            self._writer = SegmentWriter(self._own_folder() / new_name(), manifest.block, manifest.filterable)
+        writer = self._writer
         try:
             writer.add(batch)
         except UnicodeEncodeError:
@@ -299,12 +303,6 @@ class Writer:
             for segment in segments:
                 if rows := segment.live_rows(ids[start : start + doc_batches.BATCH]):
                     self.gone.setdefault(segment.entry.name, set()).update(rows.values())
-
-    def _writing(self) -> SegmentWriter:
-        if self._writer is None:
-            manifest = self.base.manifest
-            self._writer = SegmentWriter(self._own_folder() / new_name(), manifest.block, manifest.filterable)
-        return self._writer
 
     def _own_folder(self) -> Path:
         """Return the folder that holds the segments of this writer until they are committed."""
@@ -375,9 +373,3 @@ def _is_unicode(doc: Doc) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _narrowed(weights: sp.csr_array, least: int) -> sp.csr_array:
-    """Return the same rows, cut after the last column in use, but not below `least` columns."""
-    width = max(int(weights.indices.max(initial=-1)) + 1, min(least, weights.shape[1]))
-    return csr((weights.data, weights.indices, weights.indptr), (weights.shape[0], width))

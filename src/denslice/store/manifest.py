@@ -93,11 +93,6 @@ class Manifest:
         """The number of live documents."""
         return sum(segment.docs for segment in self.segments)
 
-    @property
-    def encoder_hash(self) -> str:
-        """A digest of the encoder's name and options."""
-        return _digest({"encoder": self.encoder, "options": dict(self.encoder_options)})
-
     def next_generation(self, **changes: Any) -> Manifest:
         """Return the manifest of the next commit, with these changes."""
         return replace(self, generation=self.generation + 1, commit=new_name(), **changes)
@@ -105,7 +100,8 @@ class Manifest:
 
 def write(folder: Path, manifest: Manifest) -> None:
     """Commit: replace the folder's manifest by this one."""
-    body = {**asdict(manifest), "encoder_hash": manifest.encoder_hash}
+    encoder = {"encoder": manifest.encoder, "options": dict(manifest.encoder_options)}
+    body = {**asdict(manifest), "encoder_hash": _digest(encoder)}
     fields = {"format": INDEX_FORMAT, "checksum": _digest(body), "index": body}
     replace_file(folder / MANIFEST_FILE, json.dumps(fields, indent=1, ensure_ascii=False).encode())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
@@ -75,10 +75,12 @@ class Snapshot:
         if entry.vocab is None:
             return None
         if self.places is None:
-            slicing = Slicing.stride(entry.vocab, entry.slices, entry.skip)
-        else:
-            slicing = self._placed(self.places, entry.vocab)
-        return slicing.grown(len(self.words))
+            return Slicing.stride(entry.vocab, entry.slices, entry.skip).grown(len(self.words))
+        slice_of = self.places.array("slice_of", "int32", entry.vocab)
+        try:
+            return Slicing.checked(entry.kind, entry.slices, entry.skip, slice_of).grown(len(self.words))
+        except InputError as error:
+            raise damaged(self.places.path, str(error)) from error
 
     def document_frequencies(self, keys: Ints) -> Ints:
         """Return the document frequency of each token."""
@@ -103,13 +105,6 @@ class Snapshot:
         files = [file for entry in manifest.segments for file in entry.files.values()]
         single = [*manifest.vocabulary, manifest.slicing.places, *(entry.deletions for entry in manifest.segments)]
         return sum(file.bytes for file in files) + sum(entry.file.bytes for entry in single if entry)
-
-    def _placed(self, places: Container, vocab: int) -> Slicing:
-        entry = self.manifest.slicing
-        try:
-            return Slicing.checked(entry.kind, entry.slices, entry.skip, places.array("slice_of", "int32", vocab))
-        except InputError as error:
-            raise damaged(places.path, str(error)) from error
 
     def _open(self, path: Path, before: Snapshot | None) -> None:
         """Open every file of the last commit; try again if a writer commits meanwhile."""
@@ -177,7 +172,10 @@ def session(folder: Path) -> Iterator[Path]:
     part = folder / WRITING
     part.mkdir(exist_ok=True)
     with ExitStack() as held:
-        name = _locked_name(part, held)
+        name = manifests.new_name()
+        # If another writer sweeps the folder just before the lock is acquired, it removes the lock's file.
+        while not (held.enter_context(lock.alive(_lock_path(part, name))) and _lock_path(part, name).exists()):
+            name = manifests.new_name()
         try:
             (part / name).mkdir()
             yield part / name
@@ -185,18 +183,6 @@ def session(folder: Path) -> Iterator[Path]:
             shutil.rmtree(part / name, ignore_errors=True)
             with suppress(OSError):  # the commit may be made already, and the next writer removes the file
                 _lock_path(part, name).unlink()
-
-
-def _locked_name(part: Path, held: ExitStack) -> str:
-    """Return a new name whose lock is held.
-
-    If another writer sweeps the folder just before the lock is acquired, it removes the lock's file: then the next
-    name is tried.
-    """
-    while True:
-        name = manifests.new_name()
-        if held.enter_context(lock.alive(_lock_path(part, name))) and _lock_path(part, name).exists():
-            return name
 
 
 def _lock_path(part: Path, name: str) -> Path:
@@ -210,18 +196,21 @@ def sweep(folder: Path, manifest: Manifest) -> None:
     """
     for name in UPGRADE_REMAINS:
         _remove(folder / name)
-    _keep_only(folder / SEGMENTS, {entry.name for entry in manifest.segments})
-    _keep_only(folder / DELETIONS, {f"{e.deletions.name}{ENDING}" for e in manifest.segments if e.deletions})
-    places = manifest.slicing.places
-    kept = [*manifest.vocabulary, *([places] if places else [])]
-    _keep_only(folder / VOCABULARY, {f"{entry.name}{ENDING}" for entry in kept})
+    kept = {folder.joinpath(*name.split("/")[:2]) for name in file_names(manifest)}  # files, and folders of segments
+    for part in (SEGMENTS, DELETIONS, VOCABULARY):
+        for path in (folder / part).iterdir() if (folder / part).exists() else ():
+            if path not in kept:
+                _remove(path)
     _sweep_writing(folder / WRITING)
 
 
-def _keep_only(part: Path, names: Iterable[str]) -> None:
-    for path in part.iterdir() if part.exists() else ():
-        if path.name not in names:
-            _remove(path)
+def file_names(manifest: Manifest) -> list[str]:
+    """Return the files of a manifest, as paths relative to the index folder."""
+    segments = [f"{SEGMENTS}/{entry.name}/{name}" for entry in manifest.segments for name in entry.files]
+    deletions = [f"{DELETIONS}/{e.deletions.name}{ENDING}" for e in manifest.segments if e.deletions]
+    places = manifest.slicing.places
+    single = [*manifest.vocabulary, *([places] if places else [])]
+    return [*segments, *deletions, *(f"{VOCABULARY}/{entry.name}{ENDING}" for entry in single)]
 
 
 def _sweep_writing(part: Path) -> None:

@@ -42,7 +42,10 @@ def export_onnx(path_or_hub_id: str | Path, to: Path, texts: Sequence[str] | Non
         raise InputError(f"{to}: the folder is not empty; choose another name")
     try:
         onnx.save(graph, to / ONNX_FILE)
-        _save_tokenizer(model, to / TOKENIZER_FILE)
+        tokenizer = model.tokenizer.backend_tokenizer
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        tokenizer.save(str(to / TOKENIZER_FILE), pretty=False)
         (to / CONFIG_FILE).write_text(json.dumps(model.config.to_json(), indent=2) + "\n", encoding="utf-8")
     except BaseException:
         shutil.rmtree(to, ignore_errors=True)
@@ -84,10 +87,3 @@ def _ranges(model: BiEncoder, texts: Sequence[str]) -> dict[str, Floats]:
     if not found:
         raise InputError("there is no text to measure the model on, which int8 needs; give a file with documents")
     return {name: largest.numpy() for name, largest in found.items()}
-
-
-def _save_tokenizer(model: BiEncoder, path: Path) -> None:
-    tokenizer = model.tokenizer.backend_tokenizer
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
-    tokenizer.save(str(path), pretty=False)

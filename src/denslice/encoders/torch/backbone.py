@@ -11,6 +11,7 @@ from typing import Any
 import torch
 import transformers
 from safetensors import SafetensorError
+from tokenizers import normalizers
 from torch import nn
 from transformers.utils import logging as transformers_logging
 
@@ -33,8 +34,10 @@ def load_tokenizer(path_or_hub_id: str | Path) -> Any:
             )
     except UNLOADABLE as error:
         raise InputError(f"cannot load the tokenizer in {body}: {error}") from error
-    if lowers_case(body):
-        _lower_case(tokenizer)
+    if lowers_case(body):  # before any other step
+        backend = tokenizer.backend_tokenizer
+        steps = [normalizers.Lowercase(), *([backend.normalizer] if backend.normalizer else [])]
+        backend.normalizer = normalizers.Sequence(steps)
     return tokenizer
 
 
@@ -103,11 +106,3 @@ def quiet() -> Iterator[None]:
         log.set_verbosity(level)
         if has_bars:
             log.enable_progress_bar()
-
-
-def _lower_case(tokenizer: Any) -> None:
-    """Make the tokenizer lower the case of a text before any other step."""
-    from tokenizers.normalizers import Lowercase, Sequence
-
-    backend = tokenizer.backend_tokenizer
-    backend.normalizer = Sequence([Lowercase(), *([backend.normalizer] if backend.normalizer else [])])

@@ -141,8 +141,11 @@ class TransformerEncoder:
             most = batch if self.device.type != "cpu" else max(1, min(batch, CPU_TOKENS // len(ids[at])))
             these = ids[at : at + most]
             part = self._part(these)
+            if part is None and len(these) == 1:
+                problem = f"memory runs out on a single text of {len(ids[at]):,} tokens"
+                raise InputError(f"{problem}; use a smaller max_length or model")
             if part is None:
-                batch = _halved(len(these), len(ids[at]))
+                batch = len(these) // 2
                 log.info("memory ran out; encoding %d texts at a time", batch)
                 continue
             yield part
@@ -216,9 +219,3 @@ def _csr(lexical: torch.Tensor) -> sp.csr_array:
         raise InputError("the model gives NaN or infinite weights")
     starts = np.concatenate([[0], torch.bincount(rows, minlength=len(lexical)).cumsum(0).cpu().numpy()])
     return sp.csr_array((weights, columns.to(torch.int32).cpu().numpy(), starts), tuple(lexical.shape))
-
-
-def _halved(batch: int, tokens: int) -> int:
-    if batch == 1:
-        raise InputError(f"memory runs out on a single text of {tokens:,} tokens; use a smaller max_length or model")
-    return batch // 2
