@@ -5,16 +5,17 @@ A gate is a token's rank among the tokens of its slice, so the slice of each tok
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from denslice.errors import InputError
-from denslice.scalars import whole_number
+from denslice.scalars import is_whole, whole_number
 from denslice.vectors import lexical_csr
 
 if TYPE_CHECKING:
@@ -114,6 +115,37 @@ class Slicing:
         new = (np.arange(self.vocab, vocab) - self.skip) % self.slices
         new[np.arange(self.vocab, vocab) < self.skip] = SKIPPED
         return Slicing(self.kind, self.slices, self.skip, np.concatenate([self.slice_of, new.astype(np.int32)]))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the slicing as a JSON object."""
+        return {"kind": self.kind, "slices": self.slices, "skip": self.skip, "slice_of": self.slice_of.tolist()}
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Slicing:
+        """Return the slicing of a JSON object."""
+        if set(fields) != {"kind", "slices", "skip", "slice_of"}:
+            raise InputError(f"a slicing has kind, slices, skip and slice_of; found {', '.join(sorted(fields))}")
+        places = fields["slice_of"]
+        if not isinstance(places, list) or not all(map(is_whole, places)):
+            raise InputError("slice_of must be a list of whole numbers, one for each token")
+        return cls.checked(
+            str(fields["kind"]), fields["slices"], fields["skip"], np.array(places, dtype=np.int64).astype(np.int32)
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write the slicing to an .npz file."""
+        shape = np.array([self.slices, self.skip])
+        np.savez(path, kind=np.array(self.kind), shape=shape, slice_of=self.slice_of)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Slicing:
+        """Return the slicing in a file that `save` wrote."""
+        try:
+            with np.load(path, allow_pickle=False) as stored:
+                kind, (slices, skip), places = str(stored["kind"]), stored["shape"].tolist(), stored["slice_of"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{path}: cannot be read as a slicing ({error})") from error
+        return cls.checked(kind, slices, skip, places)
 
     @classmethod
     def checked(cls, kind: str, slices: int, skip: int, slice_of: SliceNumbers) -> Slicing:
