@@ -142,10 +142,8 @@ def _renumbered(docs: Iterator[Doc], part: InputPart) -> Iterator[Doc]:
         file = part.files[0]
         with Path(file).open("rb") as whole:
             before = sum(whole.read(min(1 << 20, part.start - at)).count(b"\n") for at in range(0, part.start, 1 << 20))
-        place = rf"^{re.escape(file)}:(\d+): "
-        raise InputError(
-            re.sub(place, lambda found: f"{file}:{before + int(found[1])}: ", str(error), count=1)
-        ) from None
+        place, message = rf"^{re.escape(file)}:(\d+): ", str(error)
+        raise InputError(re.sub(place, lambda found: f"{file}:{before + int(found[1])}: ", message, count=1)) from None
 
 
 def _bytes(name: str) -> int:
