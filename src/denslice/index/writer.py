@@ -253,7 +253,7 @@ class Writer:
         return chain(first, batches)
 
     def _slice_by(self, sample: sp.csr_array) -> None:
-        """Make the slicing from the first SAMPLE documents, and from their words only if the vocabulary grows."""
+        """Make the slicing from the first SAMPLE documents. If the vocabulary grows, use only their words."""
         sample, entry = sample[:SAMPLE], self.base.manifest.slicing
         if not self.base.manifest.encoder_options.get("vocab"):
             width = max(int(sample.indices.max(initial=-1)) + 1, min(entry.skip, sample.shape[1]))
