@@ -70,7 +70,7 @@ class Written:
             write(folder, manifest)
             self.bytes["manifests"] += (folder / manifests.MANIFEST_FILE).stat().st_size
 
-        Writer.finish, manifests.write = finishing, writing  # type: ignore[method-assign]
+        Writer.finish, manifests.write = finishing, writing  # type: ignore[method-assign, assignment]
 
 
 def measured(index: Index, commits: int) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def main() -> None:
         index = built(Path(folder) / "index", given.docs)
         written = Written()
         written.watch()
-        figures = {"ms": measured(index, given.commits)}
+        figures: dict[str, Any] = {"ms": measured(index, given.commits)}
         check(index, given.docs, given.commits)
     first, merged = written.bytes["segments first"], written.bytes["segments merged"]
     figures |= {"bytes": written.bytes, "merges": written.merges, "merged / first": round(merged / first, 2)}

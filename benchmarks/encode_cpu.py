@@ -51,7 +51,7 @@ def main() -> None:
     if furthest > CLOSE:
         raise SystemExit(f"the vectors differ by up to {furthest}: nothing is timed")
     seconds = time_in_turn(contenders, configuration.repeats)
-    figures = {
+    figures: dict[str, Any] = {
         "furthest": furthest,
         "threads": torch.get_num_threads(),
         "characters_a_text": round(float(np.mean([len(text) for text in texts])), 1),

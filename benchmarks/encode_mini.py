@@ -33,9 +33,11 @@ def main() -> None:
     ours = encoders.load("mini", encoders.checked_options("mini", {}), Growth(Vocabulary()))
     theirs = SentenceTransformer(str(given.minilm), device="cpu")
     theirs.max_seq_length = 256
-    together = ours.encode_docs(texts[:32])
+    together = ours.encode_docs(texts[:32]).dense
+    assert together is not None
     for row, text in enumerate(texts[:32]):
-        if not np.array_equal(ours.encode_docs([text]).dense[0], together.dense[row]):
+        alone = ours.encode_docs([text]).dense
+        if alone is None or not np.array_equal(alone[0], together[row]):
             raise SystemExit(f"text {row} alone has another vector than in a batch: nothing is timed")
     contenders = {
         "mini": lambda: ours.encode_docs(texts),

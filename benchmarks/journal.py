@@ -5,15 +5,16 @@ A document cites a line by its file and commit, which stay the same when other l
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from denslice.bench.result_lines import Line, append_line, read_lines
-from denslice.provenance import provenance
+from denslice.provenance import append_line, provenance
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
+Line = dict[str, Any]  # of a result file
 MEASURED = ("src", "benchmarks", ":!benchmarks/results")  # a run's own line does not make the next commit dirty
 
 
@@ -28,6 +29,11 @@ def append(name: str, packages: Sequence[str], configuration: Mapping[str, Any],
 def lines(name: str) -> list[Line]:
     """Return the lines of benchmarks/results/NAME.jsonl, oldest first."""
     return read_lines(RESULTS / f"{name}.jsonl")
+
+
+def read_lines(path: Path) -> list[Line]:
+    """Return the lines of a result file, oldest first."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def cited(name: str, some: Iterable[Line]) -> str:

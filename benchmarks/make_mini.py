@@ -16,7 +16,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -166,7 +166,8 @@ def main() -> None:
     parser.add_argument("step", choices=["data", "train", "mix"])
     parser.add_argument("folders", nargs="+", type=Path)
     given = parser.parse_args()
-    {"data": make_data, "train": train, "mix": mix}[given.step](*given.folders)
+    steps: dict[str, Callable[..., None]] = {"data": make_data, "train": train, "mix": mix}
+    steps[given.step](*given.folders)
 
 
 if __name__ == "__main__":

@@ -15,11 +15,10 @@ from typing import Any
 import serve_load
 import three_node_cluster
 from denslice.bench.bench_table import MISSED, is_good, reported, table
-from denslice.bench.recall_plot import recall_against_time, time_against_size
-from denslice.bench.result_lines import Line
 from denslice.capacity.plan import CapacityPlan, Need, plan, rates
 from denslice.reproduce.table_page import markdown, refresh
-from journal import RESULTS, ROOT, cited, lines
+from journal import RESULTS, ROOT, Line, cited, lines
+from recall_plot import recall_against_time, time_against_size
 
 DOCS = ROOT / "docs"
 

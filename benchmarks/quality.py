@@ -48,7 +48,7 @@ def main() -> None:
 def searched(folder: Path, name: str, encoders: dict[str, str], lams: Sequence[float]) -> dict[str, Floats]:
     """Return nDCG@10 of each query (queries,) by encoder and search: default, lexical, dense, other values of λ."""
     docs, queries, qrels = judged(folder, name)
-    values = {}
+    values: dict[str, Floats] = {}
     for called, encoder in encoders.items():
         with TemporaryDirectory(prefix="denslice-quality-") as temporary:
             index = Index.create(Path(temporary, "it.idx"), encoder)

@@ -7,6 +7,7 @@ Appends a line to results/ray_calls.jsonl.
 from __future__ import annotations
 
 import argparse
+import pickle
 import sys
 import tempfile
 import time
@@ -20,7 +21,7 @@ import journal
 sys.path.insert(0, str(journal.ROOT / "tests"))
 from denslice import Query, open_cluster
 from denslice.cluster.cluster_build import build_cluster
-from denslice.cluster.replica import Find, packed
+from denslice.cluster.replica import Find
 from denslice.options import SearchOptions
 from three_nodes import Unseen, questions, three_nodes, write_texts
 
@@ -46,7 +47,7 @@ def measure(work: Path, asked: argparse.Namespace) -> dict[str, Any]:
         query = view.query_vectors(view.encode([Query("", questions(1)[0])]), settings)
         p50 = {}
         for count in ASKED:
-            requests = dict.fromkeys(range(count), (0, packed(Find(query, settings))))
+            requests = dict.fromkeys(range(count), ("", pickle.dumps(Find(query, settings))))
             took = []
             for _ in range(asked.repeats):
                 began = time.perf_counter()

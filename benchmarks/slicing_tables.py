@@ -72,7 +72,8 @@ def _resampled(some: Sequence[Result]) -> Floats:
     """Return mean nDCG@10 (RESAMPLES,) over queries drawn again within each collection, the same at each call."""
     rng = np.random.default_rng(0)
     draws = [rng.integers(0, len(one.ndcg), (RESAMPLES, len(one.ndcg))) for one in some]
-    return np.mean([one.ndcg[draw].mean(axis=1) for one, draw in zip(some, draws, strict=True)], axis=0)
+    means: Floats = np.mean([one.ndcg[draw].mean(axis=1) for one, draw in zip(some, draws, strict=True)], axis=0)
+    return means
 
 
 def draw(path: Path, undensified: Sequence[Result], results: Sequence[Result]) -> None:
@@ -94,8 +95,10 @@ def draw(path: Path, undensified: Sequence[Result], results: Sequence[Result]) -
     for (slicing, query), some in _by(results, lambda one: (one.setting.slicing, one.setting.query)).items():
         whole = _by_slices([one for one in some if one.setting.learned_from == 1])
         ys = [percent(these, undensified)[0] for these in whole.values()]
-        style = {"linestyle": "-", "marker": "o"} if query == "full" else {"linestyle": ":", "marker": "."}
-        axes.plot(list(whole), ys, color=COLOURS[slicing], label=f"{slicing}, {query} query", **style)
+        line, marker = ("-", "o") if query == "full" else (":", ".")
+        axes.plot(
+            list(whole), ys, color=COLOURS[slicing], label=f"{slicing}, {query} query", linestyle=line, marker=marker
+        )
     ticks = sorted({one.setting.slices for one in results})
     axes.set_xscale("log", base=2)
     axes.set_xticks(ticks, [str(tick) for tick in ticks])

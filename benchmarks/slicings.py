@@ -125,7 +125,7 @@ def denslice_run(collection: Collection, setting: Setting, seed: int) -> tuple[R
 
 def lost_share(index: Index) -> float:
     """Return the share of the documents' weights that lost their slice to a larger one."""
-    return sum(len(segment.lost.keys) for segment in Snapshot(index.path).segments) / index.info()["weights"]
+    return sum(len(segment.lost.keys) for segment in Snapshot(index.path).segments) / index.info().weights
 
 
 def measured(collection: Collection, run: Run) -> tuple[Floats, float]:
@@ -162,7 +162,10 @@ def source(cited: str) -> str:
 def _bm25s_words(texts: list[str]) -> list[list[str]]:
     tokenizer = bm25s.tokenization.Tokenizer(stopwords="en", stemmer=Stemmer.Stemmer("english"))
     # allow_empty=True would give an empty text one word and so a length
-    return tokenizer.tokenize(texts, update_vocab=True, return_as="string", show_progress=False, allow_empty=False)
+    words: list[list[str]] = tokenizer.tokenize(
+        texts, update_vocab=True, return_as="string", show_progress=False, allow_empty=False
+    )
+    return words
 
 
 def _scores(ranking: Any) -> dict[str, float]:

@@ -30,6 +30,8 @@ from denslice import Index, Query, Ranking, open_cluster
 from denslice.cluster.cluster import Cluster
 from denslice.cluster.cluster_build import build_cluster
 from denslice.corpus.documents import read_docs, read_queries
+from denslice.index.search_verbs import SearchVerbs
+from denslice.options import IndexKeywords
 from denslice.reproduce.table_page import markdown
 from three_nodes import Nodes, Unseen, three_nodes
 
@@ -73,19 +75,19 @@ def measure(asked: argparse.Namespace, work: Path, nodes: Nodes) -> dict[str, An
 # --- building
 
 
-def _whole(asked: argparse.Namespace, inputs: list[str], chosen: dict[str, Any], to: Path) -> tuple[Index, float]:
+def _whole(asked: argparse.Namespace, inputs: list[str], chosen: IndexKeywords, to: Path) -> tuple[Index, float]:
     began = time.perf_counter()
     if asked.texts:
         index = Index.create(to, **chosen)
         index.add(read_docs(inputs))
     else:
         weights = sp.csr_array(sp.load_npz(inputs[0]))
-        index = Index.create(to, "vectors", vocab=weights.shape[1], **chosen)
+        index = Index.create(to, "vectors", vocab=weights.shape[1], slices=chosen["slices"])
         index.add_vectors([f"{row}" for row in range(weights.shape[0])], weights)
     return index, round(time.perf_counter() - began, 2)
 
 
-def resumed(asked: argparse.Namespace, inputs: list[str], chosen: dict[str, Any], to: Path, nodes: Nodes) -> Any:
+def resumed(asked: argparse.Namespace, inputs: list[str], chosen: IndexKeywords, to: Path, nodes: Nodes) -> Any:
     """Resume a build that was killed when half its parts were encoded, and again when half its shards were written."""
     parts = _killed_when(asked, inputs, chosen, to, nodes, lambda: _half_done(to / "building" / "parts", to))
     shards = _killed_when(asked, inputs, chosen, to, nodes, lambda: len(_names(to / "shards")) >= asked.shards // 2)
@@ -114,7 +116,7 @@ def _names(folder: Path) -> list[str]:
 def _killed_when(
     asked: argparse.Namespace,
     inputs: list[str],
-    chosen: dict[str, Any],
+    chosen: IndexKeywords,
     to: Path,
     nodes: Nodes,
     reached: Callable[[], bool],
@@ -181,7 +183,7 @@ def cost(cluster: Cluster, whole: Index, queries: Sequence[Query], timed: int) -
     some = list(islice(queries, timed))
     single: dict[str, list[float]] = {"cluster": [], "one_index": []}
     batched: dict[str, list[float]] = {"cluster": [], "one_index": []}
-    contenders: dict[str, Index] = {"cluster": cluster, "one_index": whole}
+    contenders: dict[str, SearchVerbs] = {"cluster": cluster, "one_index": whole}
     for query in some:
         for name, contender in contenders.items():
             single[name].append(_ms(lambda: next(contender.rank([query], 10))))  # noqa: B023 (called at once)
@@ -238,11 +240,11 @@ def _batched(one: dict[str, Any], name: str) -> str:
 # --- reading
 
 
-def _texts(asked: argparse.Namespace) -> tuple[list[str], dict[str, Any]]:
+def _texts(asked: argparse.Namespace) -> tuple[list[str], IndexKeywords]:
     return [str(Path(asked.texts).absolute())], {"encoder": asked.encoder, "slices": asked.slices}
 
 
-def _vectors(asked: argparse.Namespace, work: Path) -> tuple[list[str], dict[str, Any]]:
+def _vectors(asked: argparse.Namespace, work: Path) -> tuple[list[str], IndexKeywords]:
     """Link the vectors into the work folder and write ids beside them."""
     path = work / "docs.npz"
     path.symlink_to(Path(asked.vectors).absolute() / "docs.npz")

@@ -19,9 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from denslice.bench.result_lines import append_line, read_lines
-from denslice.provenance import commit
-from journal import MEASURED, ROOT
+from denslice.provenance import append_line, commit
+from journal import MEASURED, ROOT, read_lines
 
 CONFIGS = ROOT / "configs" / "acl"
 MODELS = ("splade-dense", "splade", "unicoil-dense", "unicoil", "dense")  # the longest first

@@ -9,7 +9,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator
-from dataclasses import is_dataclass
+from dataclasses import Field, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ import typer
 
 import denslice
 from denslice.__main__ import app
+from denslice.options import IndexOptions, OpenOptions, SearchOptions, shown
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
@@ -69,6 +70,11 @@ def api_reference() -> Iterator[str]:
     errors = [one for one in public if isinstance(one, type) and issubclass(one, Exception)]
     yield "# Python API\n\n```python\nimport denslice as ds\n```\n\n## Classes and functions\n"
     yield from (_public(one) for one in public if one not in errors)
+    yield "## Options\n\nThe methods above take these as keyword arguments, and the commands as flags.\n"
+    for options, of in ((SearchOptions, "searching"), (IndexOptions, "`Index.create`"), (OpenOptions, "opening")):
+        yield f"### Options of {of}\n\n| option | type | default | meaning |\n|---|---|---|---|"
+        yield from (_option(one) for one in shown(options))
+        yield ""
     yield "## Errors and warnings\n"
     yield from map(_public, errors)
 
@@ -77,6 +83,10 @@ def _public(one: Any) -> str:
     """The line for a public name, by where it is defined: `denslice.gip` alone would be the module."""
     shows_fields = str(is_dataclass(one)).lower()  # other classes are not made by calling them
     return f"::: {one.__module__}.{one.__name__}\n    options:\n      merge_init_into_class: {shows_fields}\n"
+
+
+def _option(one: Field[Any]) -> str:
+    return f"| `{one.name}` | `{_cell(str(one.type))}` | `{one.default!r}` | {_cell(one.metadata['help'])} |"
 
 
 def _site_path(path: str) -> str:

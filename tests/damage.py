@@ -21,8 +21,8 @@ import scipy.sparse as sp
 from denslice import DensliceError, Index
 from denslice.search.cpu import two_stage
 from denslice.store import manifest as manifests
-from denslice.store.backup import file_names
 from denslice.store.folder import Folder
+from denslice.store.snapshot import file_names
 from denslice.vectors import Floats
 from forked import FAILED, Child
 

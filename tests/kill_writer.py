@@ -18,6 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count, product
 from pathlib import Path
 from typing import Any
@@ -25,9 +26,8 @@ from typing import Any
 from denslice import Index, InputError, UnavailableError
 from denslice.store import manifest as manifests
 from denslice.store import tiers
-from denslice.store.backup import file_names
 from denslice.store.folder import Folder
-from denslice.store.snapshot import SUBFOLDERS
+from denslice.store.snapshot import SUBFOLDERS, file_names
 from forked import FAILED, Child, run_and_exit
 
 PEOPLE = 40  # ids that documents come and go under
@@ -105,7 +105,7 @@ def state(index: Index) -> Texts:
 
 def generation(path: Path) -> int:
     """How many commits the index has had."""
-    return Index.open(path).info()["generation"]
+    return Index.open(path).info().generation
 
 
 def check(path: Path, allowed: dict[int, Texts], gone: Texts) -> int:
@@ -119,7 +119,9 @@ def check(path: Path, allowed: dict[int, Texts], gone: Texts) -> int:
     for id, (text, number) in there.items():
         hits = index.search(text.split()[0])
         assert [(hit.id, hit.text, hit.meta) for hit in hits] == [(id, text, {"number": number})]
-        assert index.get(id).text == text
+        doc = index.get(id)
+        assert doc is not None
+        assert doc.text == text
     for text, _ in gone.values():
         assert text in {told for told, _ in there.values()} or not len(index.search(text.split()[0])), f"{text} is back"
     return at[-1]
@@ -277,7 +279,7 @@ def fault_at_each_step(folder: Path, does: str, fault: str, every: int = 1) -> C
     for step in count(0, every):
         path = folder / "copy"
         shutil.copytree(folder / "worn", path)
-        error = with_fault(lambda path=path: ONE_CHANGE[does].run(Index.open(path)), step, FAULTS[fault])
+        error = with_fault(partial(_change, path, ONE_CHANGE[does]), step, FAULTS[fault])
         told[f"{does} {fault} steps"] += 1
         check(path, allowed, texts | allowed[1])
         moved = generation(path) > generation(folder / "worn")
@@ -288,6 +290,10 @@ def fault_at_each_step(folder: Path, does: str, fault: str, every: int = 1) -> C
         if not error:
             return told
     raise AssertionError
+
+
+def _change(path: Path, does: Operation) -> None:
+    does.run(Index.open(path))
 
 
 def with_fault(does: Callable[[], object], step: int, fault: Callable[[], None]) -> str:
@@ -335,7 +341,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         told = kill_at_random(Path(folder) / "random", given.kills, given.seed)
         for pair in given.steps:
-            told += fault_at_each_step(Path(folder) / pair, *pair.split(":"), given.every)
+            does, fault = pair.split(":")
+            told += fault_at_each_step(Path(folder) / pair, does, fault, given.every)
     sys.stdout.writelines(f"{number:6,} {what}\n" for what, number in told.items())
     return 0
 

@@ -31,6 +31,7 @@ from denslice.search.gpu.layout import (
     TILE,
 )
 
+Grid = tuple[int, int]
 LEVELS = 255.0
 WARP = 32
 
@@ -114,7 +115,7 @@ class NumpyDevice:
         assert threads * resident <= 2048
         return self._launch
 
-    def _launch(self, name: str, grid: tuple[int, int], threads: int, arguments: tuple[Any, ...], shared: int) -> None:
+    def _launch(self, name: str, grid: Grid, threads: int, arguments: tuple[Any, ...], shared: int) -> None:
         self._check()
         assert all(0 < size < 2**31 for size in grid)
         assert shared <= self.shared_bytes
@@ -159,7 +160,10 @@ def at_address(address: int, count: int, dtype: Any) -> np.ndarray:
 # --- taking in a segment
 
 
-def measure(grid, order, starts, rows, maxima, blocks, block_starts, entries, pieces, lists, sections, section_rows):
+def measure(
+    grid: Grid, order: np.ndarray, starts: np.ndarray, rows: np.ndarray, maxima: np.ndarray, blocks: np.ndarray,
+    block_starts: np.ndarray, entries: np.ndarray, pieces: np.ndarray, lists: int, sections: int, section_rows: int,
+) -> None:  # fmt: skip
     entries = entries.view(ENTRY).reshape(sections, lists)
     for at, list_ in enumerate(order[:lists].tolist()):
         mine = rows[starts[list_] : starts[list_ + 1]]
@@ -169,8 +173,11 @@ def measure(grid, order, starts, rows, maxima, blocks, block_starts, entries, pi
         pieces[pieces_of(block_starts, blocks[at], list_, sections)] = entries[:, at]["groups"]
 
 
-def arrange(grid, order, starts, rows, values, blocks, block_starts, entries, before, to_rows, to_values, *sizes):
-    lists, sections, section_rows = sizes
+def arrange(
+    grid: Grid, order: np.ndarray, starts: np.ndarray, rows: np.ndarray, values: np.ndarray, blocks: np.ndarray,
+    block_starts: np.ndarray, entries: np.ndarray, before: np.ndarray, to_rows: np.ndarray, to_values: np.ndarray,
+    lists: int, sections: int, section_rows: int,
+) -> None:  # fmt: skip
     entries = entries.view(ENTRY).reshape(sections, lists)
     for at, list_ in enumerate(order[:lists].tolist()):
         entries[:, at]["start"] = before[pieces_of(block_starts, blocks[at], list_, sections)]
@@ -195,16 +202,20 @@ def arranged(rows: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarr
     order = np.lexsort((banks, ranks))
     count = -(-len(rows) // 8) * 8
     filled = [np.append(part[order], np.zeros(count - len(rows), part.dtype)) for part in (rows, values)]
-    return tuple(
+    by_thread, values_by_thread = (
         np.concatenate([unit.reshape(8, -1).T.ravel() for unit in np.split(part, range(256, count, 256))] or [part])
         for part in filled
     )
+    return by_thread, values_by_thread
 
 
 # --- a search
 
 
-def begin(grid, queries, keys, weights, table, sieves, bins, vocab):
+def begin(
+    grid: Grid, queries: np.ndarray, keys: np.ndarray, weights: np.ndarray, table: np.ndarray, sieves: np.ndarray,
+    bins: np.ndarray, vocab: int,
+) -> None:  # fmt: skip
     keys, weights = keys.view(np.uint32), weights.view(np.float32)
     for q, query in enumerate(records(queries, grid[1])):
         mine = slice(query["first_key"], query["first_key"] + query["keys"])
@@ -217,8 +228,11 @@ def begin(grid, queries, keys, weights, table, sieves, bins, vocab):
         bins[q * 2 * BINS : (q + 1) * 2 * BINS] = 0
 
 
-def dense(together: int):
-    def kernel(grid, tiles, queries, vectors, scores, tile_rows, places, width):
+def dense(together: int) -> Callable[..., None]:
+    def kernel(
+        grid: Grid, tiles: np.ndarray, queries: np.ndarray, vectors: np.ndarray, scores: np.ndarray,
+        tile_rows: int, places: int, width: int,
+    ) -> None:  # fmt: skip
         queries, vectors = records(queries, together * grid[1]), vectors.view(np.float32)
         for q in range(together * grid[1]):
             for at, tile in enumerate(tiles.view(TILE)):
@@ -231,7 +245,7 @@ def dense(together: int):
     return kernel
 
 
-def scale(grid, queries, count):
+def scale(grid: Grid, queries: np.ndarray, count: int) -> None:
     for query in records(queries, count):
         lowest, highest = (unordered(query[name]) for name in ("dense_lowest", "dense_highest"))
         reach = query["reach"] + float(highest - lowest)
@@ -242,7 +256,10 @@ def scale(grid, queries, count):
         query["lowest"], query["unit"], query["margin"] = lowest, unit, margin
 
 
-def score(grid, tiles, queries, keys, weights, extra, allowed, scores, maxima, bins, tile_rows, places):
+def score(
+    grid: Grid, tiles: np.ndarray, queries: np.ndarray, keys: np.ndarray, weights: np.ndarray, extra: np.ndarray,
+    allowed: np.ndarray | None, scores: np.ndarray, maxima: np.ndarray, bins: np.ndarray, tile_rows: int, places: int,
+) -> None:  # fmt: skip
     keys, weights = keys.view(np.uint32), weights.view(np.float32)
     for q, query in enumerate(records(queries, grid[0])):
         for at, tile in enumerate(tiles.view(TILE)):
@@ -289,7 +306,10 @@ def add_list(sums: np.ndarray, tile: np.void, entry: np.void, weight: float, uni
     np.add.at(sums, rows, np.uint64(np.ceil(weight * maximum * unit / LEVELS)) * values.astype(np.uint64))
 
 
-def collect(grid, queries, scores, maxima, bins, candidates, room, places):
+def collect(
+    grid: Grid, queries: np.ndarray, scores: np.ndarray, maxima: np.ndarray, bins: np.ndarray, candidates: np.ndarray,
+    room: int, places: int,
+) -> None:  # fmt: skip
     for q, query in enumerate(records(queries, grid[1])):
         edge = edge_of(bin_reaching(bins[q * 2 * BINS :][:BINS], query["hold"]))
         lowest = max(0, edge - int(query["margin"]) - 1)
@@ -305,7 +325,7 @@ def collect(grid, queries, scores, maxima, bins, candidates, room, places):
         candidates[q * room :][: min(room, len(keys))] = np.random.default_rng(0).permutation(keys)[:room]
 
 
-def cut(grid, queries, candidates, room):
+def cut(grid: Grid, queries: np.ndarray, candidates: np.ndarray, room: int) -> None:
     for q, query in enumerate(records(queries, grid[1])):
         count = min(query["candidates"], room)
         if 0 < query["most"] < count:
@@ -313,9 +333,10 @@ def cut(grid, queries, candidates, room):
 
 
 def rescore(
-    grid, tiles, queries, sieves, vectors, table, extra, candidates, finalists, lexical, dense, bins,
-    room, tile_rows, places, vocab, width, again,
-):  # fmt: skip
+    grid: Grid, tiles: np.ndarray, queries: np.ndarray, sieves: np.ndarray, vectors: np.ndarray, table: np.ndarray,
+    extra: np.ndarray, candidates: np.ndarray, finalists: np.ndarray, lexical: np.ndarray, dense: np.ndarray,
+    bins: np.ndarray, room: int, tile_rows: int, places: int, vocab: int, width: int, again: int,
+) -> None:  # fmt: skip
     vectors = vectors.view(np.float32)
     for q, query in enumerate(records(queries, grid[1])):
         least = unordered(query["least"]) if again else np.float32(0)
@@ -357,9 +378,10 @@ def exact_lexical(tile: np.void, row: int, table: np.ndarray, sieve: np.ndarray)
 
 
 def order(
-    grid, tiles, queries, keys, table, sieves, finalists, lexical, dense, bins, positions, to_lexical, to_dense,
-    room, results, tile_rows, vocab,
-):  # fmt: skip
+    grid: Grid, tiles: np.ndarray, queries: np.ndarray, keys: np.ndarray, table: np.ndarray, sieves: np.ndarray,
+    finalists: np.ndarray, lexical: np.ndarray, dense: np.ndarray, bins: np.ndarray, positions: np.ndarray,
+    to_lexical: np.ndarray, to_dense: np.ndarray, room: int, results: int, tile_rows: int, vocab: int,
+) -> None:  # fmt: skip
     keys, positions = keys.view(np.uint32), positions.view(np.uint32)
     to_lexical, to_dense = to_lexical.view(np.float32), to_dense.view(np.float32)
     for q, query in enumerate(records(queries, grid[1])):
@@ -389,7 +411,7 @@ def records(queries: np.ndarray, count: int) -> np.ndarray:
     return queries[: count * QUERY.itemsize].view(QUERY)
 
 
-def ordered(value: float) -> int:
+def ordered(value: float | np.float32) -> int:
     bits = int(np.float32(value).view(np.uint32))
     return ~bits & 0xFFFFFFFF if bits & 0x80000000 else bits | 0x80000000
 
@@ -421,7 +443,7 @@ def bound_of(query: np.void, score: int) -> np.float32:
     return np.float32(score / query["unit"] * (1 + 1e-6) + (float(query["lowest"]) + query["unseen"]))
 
 
-def scaled(query: np.void, score: float) -> int:
+def scaled(query: np.void, score: float | np.float32) -> int:
     return int(min(max((float(score) - float(query["lowest"])) * query["unit"], 0.0), LARGEST_SCORE))
 
 

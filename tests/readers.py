@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,7 @@ def check(plan: Plan, index: Index, rng: random.Random) -> int:
     """Checks that the index shows one commit, whole, and nothing of the next; which."""
     head = index.get("head")
     assert head is not None, "head is missing"
-    commit = head.meta["commit"]
+    commit: int = head.meta["commit"]
     assert head.text == f"head is at {commit}"
     assert len(index) == head.meta["docs"] == commit * plan.docs + 1
     assert index.search("head").ids == ("head",)
@@ -121,11 +122,12 @@ def run(plan: Plan) -> dict[str, str]:
     """What the writer and each reader told, by name."""
     Index.create(plan.path, "bm25", slices=64, options={"language": "none"}).add(plan.written(0))
     check(plan, Index.open(plan.path), random.Random(0))  # what is compiled and imported here, children need not
-    work = {f"reader {n}": Child(lambda n=n: read(plan, n), seconds=SECONDS) for n in range(READERS)}
+    work = {f"reader {n}": Child(partial(read, plan, n), seconds=SECONDS) for n in range(READERS)}
     work["writer"] = Child(lambda: write(plan), seconds=SECONDS)
     told = {"writer": work.pop("writer").result()}
     if told["writer"].startswith(FAILED):  # the readers would wait for its last commit
-        _ = [os.kill(child.pid, signal.SIGKILL) for child in work.values()]
+        for child in work.values():
+            os.kill(child.pid, signal.SIGKILL)
     told |= {name: child.result() for name, child in work.items()}
     Index.open(plan.path).verify()
     return told

@@ -26,7 +26,7 @@ def make_tokenizer(extra: tuple[str, ...] = ()) -> Any:
     ends = [("[CLS]", vocab["[CLS]"]), ("[SEP]", vocab["[SEP]"])]
     inner.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
     special = {f"{name.lower()}_token": f"[{name}]" for name in ("PAD", "UNK", "CLS", "SEP", "MASK")}
-    return PreTrainedTokenizerFast(tokenizer_object=inner, **special)
+    return PreTrainedTokenizerFast(tokenizer_object=inner, **special)  # type: ignore[no-untyped-call]
 
 
 def make_model(kind: str, mlm: bool = True) -> Any:

@@ -70,7 +70,8 @@ def test_a_langchain_retriever_finds_what_the_index_finds(index: Index) -> None:
     assert found[0].metadata["title"] == "On cats"
     filtered = DensliceRetriever(index=index, where={"lang": "de"})
     assert [doc.id for doc in filtered.invoke("cats")] == ["dogs"]
-    chain = retriever | RunnableLambda(lambda docs: [doc.id for doc in docs])
+    ids: RunnableLambda[Any, Any] = RunnableLambda(lambda docs: [doc.id for doc in docs])
+    chain = retriever | ids
     assert chain.batch(["cats", "owls"]) == [list(index.search(query, 2).ids) for query in ("cats", "owls")]
 
 
@@ -95,7 +96,8 @@ def test_a_langchain_retriever_takes_numpys_numbers_and_dates(index: Index) -> N
     from denslice.adapters.langchain import DensliceRetriever
 
     where = {"or": [{"year": np.int64(2020)}, {"lang": {"gt": date(2020, 1, 1)}}]}
-    retriever = DensliceRetriever(index=index, k=np.int64(2), lam=np.float32(1), where=where)
+    numbers: dict[str, Any] = {"k": np.int64(2), "lam": np.float32(1)}
+    retriever = DensliceRetriever(index=index, where=where, **numbers)
     assert [doc.id for doc in retriever.invoke("cats")] == list(index.search("cats", 2).ids)
     with pytest.raises(InputError, match="which JSON cannot hold"):
         DensliceRetriever(index=index, where={"year": float("nan")}).invoke("cats")
@@ -122,8 +124,9 @@ def test_a_haystack_component_keeps_numpys_numbers_and_dates_in_its_file(index: 
     from denslice.adapters.haystack import DensliceRetriever
 
     filters = {"field": "year", "operator": "in", "value": [np.int64(2021), date(2020, 1, 1)]}
+    top_k: Any = np.int64(2)
     pipeline = Pipeline()
-    pipeline.add_component("retriever", DensliceRetriever(str(index.path), top_k=np.int64(2), filters=filters))
+    pipeline.add_component("retriever", DensliceRetriever(str(index.path), top_k=top_k, filters=filters))
     again = Pipeline.loads(pipeline.dumps(), unsafe=True)
     assert [doc.id for doc in again.run({"retriever": {"query": "cats"}})["retriever"]["documents"]] == ["dogs"]
     everything = again.run({"retriever": {"query": "cats", "filters": {}}})["retriever"]["documents"]

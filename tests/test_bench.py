@@ -1,5 +1,6 @@
 """The benchmark itself: contenders find the best documents, builds are reused, and lines say what was measured."""
 
+import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,6 @@ from denslice.bench.bench_table import table
 from denslice.bench.contender import Contender
 from denslice.bench.cpu_bench import contenders
 from denslice.bench.peers.faiss_peer import best_by_dense_product
-from denslice.bench.recall_plot import recall_against_time, time_against_size
-from denslice.bench.result_lines import read_lines
 from denslice.bench.timing import reportable
 from denslice.errors import InputError
 
@@ -99,22 +98,26 @@ def check_recall(contender: Contender, collection: BenchVectors | BenchTexts, wo
     assert opened.search_all(10, setting) == len(queries)
 
 
-def test_the_command_appends_a_line_and_keeps_what_it_built(folder: Path, tmp_path: Path) -> None:
+def test_the_command_appends_a_line_and_keeps_what_it_built(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     out = tmp_path / "lines.jsonl"
     options = ["bench", "cpu", "--vectors", str(folder), "--work", str(tmp_path / "work"), "--out", str(out)]
     for only in (["denslice", "scipy"], ["scipy"]):
         chosen = [part for name in only for part in ("--only", name)]
         done = CliRunner().invoke(app, [*options, *chosen, "--repeats", "1"])
         assert done.exit_code == 0, done.output
-    first, second = read_lines(out)
+    first, second = (json.loads(line) for line in out.read_text(encoding="utf-8").splitlines())
     ours, rough, scipy = first["figures"]["contenders"]
     assert [one["name"] for one in (ours, rough, scipy)] == ["denslice", "denslice, pruning", "scipy CSR"]
     assert [one["recall@10"] for one in ours["settings"] if one.get("reported")] == [1.0] * 3
     (again,) = second["figures"]["contenders"]
     assert (scipy["build"]["kept"], again["build"]["kept"]) == (False, True)
     assert "| denslice | 10 | 1.000 |" in table(first)
-    assert recall_against_time(first).startswith(b"<?xml")
-    assert time_against_size([first, second]).startswith(b"<?xml")
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
+    plots = importlib.import_module("recall_plot")
+    assert plots.recall_against_time(first).startswith(b"<?xml")
+    assert plots.time_against_size([first, second]).startswith(b"<?xml")
 
 
 def contender(name: str, *recalls: float, ms: float = 1.0) -> dict[str, Any]:

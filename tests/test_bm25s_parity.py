@@ -87,7 +87,10 @@ def bm25s_run(docs: list[Doc], queries: list[Query]) -> Run:
 def bm25s_words(texts: list[str]) -> list[list[str]]:
     tokenizer = bm25s.tokenization.Tokenizer(stopwords="en", stemmer=Stemmer.Stemmer("english"))
     # allow_empty=True would give an empty text one word and so a length
-    return tokenizer.tokenize(texts, update_vocab=True, return_as="string", show_progress=False, allow_empty=False)
+    words: list[list[str]] = tokenizer.tokenize(
+        texts, update_vocab=True, return_as="string", show_progress=False, allow_empty=False
+    )
+    return words
 
 
 def ndcg(run: Run, qrels: Qrels) -> float:

@@ -134,7 +134,7 @@ def test_every_amount_takes_numpys_numbers(make: Any, name: str) -> None:
 
 
 def test_an_index_made_with_numpys_numbers_keeps_them(tmp_path: Path) -> None:
-    numbers = {"slices": np.int64(2), "skip": np.int32(1), "seed": np.uint8(3), "vocab": np.int64(4)}
+    numbers: Any = {"slices": np.int64(2), "skip": np.int32(1), "seed": np.uint8(3), "vocab": np.int64(4)}
     made = Index.create(tmp_path / "my.idx", "vectors", slicing="random", **numbers).info()
     assert {name: made[name] for name in ("slices", "skip", "seed", "vocabulary")} == {
         "slices": 2, "skip": 1, "seed": 3, "vocabulary": 4,
@@ -143,13 +143,14 @@ def test_an_index_made_with_numpys_numbers_keeps_them(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["slices", "skip", "seed", "vocab"])
 def test_an_index_is_not_made_with_true_as_a_number(tmp_path: Path, name: str) -> None:
+    options: Any = {"vocab": 4} | {name: True}
     with pytest.raises(InputError, match=f"{name} must be a whole number"):
-        Index.create(tmp_path / "my.idx", "vectors", **({"vocab": 4} | {name: True}))
+        Index.create(tmp_path / "my.idx", "vectors", **options)
     assert not (tmp_path / "my.idx").exists()
 
 
 def test_k_may_be_numpys(pair: Index) -> None:
-    assert len(pair.search_vectors([[1, 1, 1]], k=np.int64(1))) == 1
+    assert len(pair.search_vectors([[1, 1, 1]], k=np.int64(1))) == 1  # type: ignore[arg-type]
 
 
 # Vectors
@@ -283,7 +284,7 @@ def test_a_whole_number_is_an_id_by_its_digits(words: Index, id: Any) -> None:
 
 
 def test_whole_numbers_are_ids_of_ready_vectors(pair: Index) -> None:
-    pair.add_vectors(np.array([3, 4]), np.eye(3)[:2], dense=np.eye(2))
+    pair.add_vectors(np.array([3, 4]), np.eye(3)[:2], dense=np.eye(2))  # type: ignore[arg-type]
     assert {doc.id for doc in pair.docs()} == {"a", "b", "3", "4"}
     assert pair.explain_vectors([[1, 0, 0]], 3).score == 1.0
 

@@ -28,7 +28,7 @@ from denslice.index.index import Index
 from waiting import wait_until
 
 DENSLICE = [sys.executable, "-c", "from denslice.__main__ import main; main()"]
-DOCS = [
+DOCS: list[dict[str, Any]] = [
     {"id": "cats", "title": "On cats", "text": "The cats sat on the mat, easily.", "year": 2020},
     {"id": "dogs", "text": "Dogs chase cats."},
     {"id": "tags", "text": "A text with [bold]tags[/bold] and an escape \x1b[31m in it."},
@@ -276,7 +276,7 @@ def test_an_index_of_another_format_is_refused(index: Path, tmp_path: Path) -> N
     manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": 99}))
     before = contents(index)
     commands = [("search", index, "cats"), ("info", index), ("verify", index)]
-    commands += [("index", tmp_path / "docs.jsonl", "--to", index)]  # type: ignore[list-item]
+    commands += [("index", tmp_path / "docs.jsonl", "--to", index)]
     for command in commands:
         assert_one_line(denslice(*command), str(manifest), "format 99", "upgrade")
     assert contents(index) == before

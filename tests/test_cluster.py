@@ -21,6 +21,7 @@ from denslice.cluster.cluster_build import Workers, build_cluster
 from denslice.cluster.cluster_folder import Layout
 from denslice.cluster.replicas import ReplicaOptions
 from denslice.corpus.documents import read_docs
+from denslice.options import IndexKeywords
 from denslice.records import Ranking
 from denslice.store.snapshot import Snapshot
 from three_nodes import Nodes, Unseen, questions, three_nodes, wait_until_gone, write_texts
@@ -46,7 +47,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def built(nodes: Nodes, texts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A bm25 cluster of three shards, made of a dozen parts."""
     to = tmp_path_factory.mktemp("built") / "cluster"
-    chosen = {"encoder": "bm25", "slices": 16, "filterable": ["year"], "phrases": 0.3}
+    chosen: IndexKeywords = {"encoder": "bm25", "slices": 16, "filterable": ["year"], "phrases": 0.3}
     counter = Unseen()
     assert build_cluster([str(texts)], to, chosen, SHARDS, counter, WORKERS, part_bytes=8_000) == 400
     assert len(counter.seen) > 8
@@ -146,7 +147,7 @@ def test_bad_input_is_the_error_an_index_gives(cluster: Cluster) -> None:
     with pytest.raises(ds.InputError, match="mode dense needs dense vectors"):
         cluster.search("bakor", mode="dense")
     with pytest.raises(ds.InputError, match="documents come in a list"):
-        cluster.add({"id": "1"})  # type: ignore[arg-type]
+        cluster.add({"id": "1"})  # type: ignore[dict-item]
     with pytest.raises(ds.InputError, match="given twice"):
         cluster.add([{"id": "1", "text": "a"}, {"id": "1", "text": "b"}])
     with pytest.raises(ds.InputError, match="ids come in a list"):
@@ -281,7 +282,7 @@ def test_ready_vectors_equal_one_index(nodes: Nodes, tmp_path: Path) -> None:
     ids = [f"v{row}" for row in range(300)]
     sp.save_npz(tmp_path / "v.npz", weights)
     (tmp_path / "v.ids.txt").write_text("".join(f"{id}\n" for id in ids))
-    chosen = {"slices": 8, "query": "sliced"}
+    chosen: IndexKeywords = {"slices": 8, "query": "sliced"}
     assert (
         build_cluster([str(tmp_path / "v.npz")], tmp_path / "c", chosen, 2, Unseen(), WORKERS, part_bytes=20_000) == 300
     )
@@ -309,8 +310,8 @@ def test_the_embedded_model_on_workers_with_a_card_each_equals_one_index(nodes: 
     with ds.open_cluster(tmp_path / "c", cpus=0.1, gpus=0.2) as cluster:
         for mode in (None, "lexical", "dense"):
             _same(cluster.search_batch(ASKED[:5], mode=mode), whole.search_batch(ASKED[:5], mode=mode))
-        parts = [[(hit.lexical, hit.dense) for hit in one.search(ASKED[0], 3)] for one in (cluster, whole)]
-        np.testing.assert_allclose(*parts, atol=CLOSE)
+        ours, expected = ([(hit.lexical, hit.dense) for hit in one.search(ASKED[0], 3)] for one in (cluster, whole))
+        np.testing.assert_allclose(ours, expected, atol=CLOSE)
 
 
 # --- shared

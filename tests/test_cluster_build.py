@@ -20,15 +20,15 @@ import denslice as ds
 from denslice.__main__ import app
 from denslice.cluster.cluster_build import Workers, build_cluster
 from denslice.cluster.cluster_folder import Layout
-from denslice.cluster.merge_rankings import merge
+from denslice.cluster.cluster_reader import merge
 from denslice.corpus.documents import read_docs
 from denslice.index.reader import Reader
-from denslice.options import SearchOptions
+from denslice.options import IndexKeywords, SearchOptions
 from denslice.store.snapshot import Snapshot
 from three_nodes import Nodes, Unseen, questions, three_nodes, write_texts
 from waiting import wait_until
 
-BM25 = {"encoder": "bm25", "slices": 16}
+BM25: IndexKeywords = {"encoder": "bm25", "slices": 16}
 ASKED = questions(60)
 
 
@@ -65,9 +65,12 @@ def test_a_killed_build_goes_on_where_it_was(nodes: Nodes, tmp_path: Path) -> No
 def test_a_build_outlives_a_node(nodes: Nodes, tmp_path: Path) -> None:
     texts = write_texts(tmp_path / "docs.jsonl", 600, seed=3)
     to = tmp_path / "c"
-    killer = threading.Thread(
-        target=lambda: (wait_until(lambda: len(_finished(to / "building" / "parts")) >= 2), nodes.kill())
-    )
+
+    def kill_a_node() -> None:
+        wait_until(lambda: len(_finished(to / "building" / "parts")) >= 2)
+        nodes.kill()
+
+    killer = threading.Thread(target=kill_a_node)
     killer.start()
     assert build_cluster([str(texts)], to, BM25, 4, Unseen(), part_bytes=texts.stat().st_size // 40) == 600
     killer.join()

@@ -7,7 +7,7 @@ import gzip
 import os
 import sys
 from collections import namedtuple
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -145,7 +145,7 @@ def test_an_abandoned_reader_closes_its_file(tmp_path: Path, name: str) -> None:
     assert not any(str(tmp_path) in name for name in open_files())
 
 
-def open_files() -> Iterator[str]:
+def open_files() -> Iterable[str]:
     descriptors = Path("/proc/self/fd")
     return (str(link.readlink()) for link in descriptors.iterdir() if link.is_symlink()) if descriptors.is_dir() else ()
 

@@ -102,7 +102,7 @@ def test_opening_names_the_file_that_is_cut_or_gone(copy: Path, how: str) -> Non
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("use", "every"), [("read", "2"), ("add", "5"), ("merge", "5")])
 def test_no_damage_crashes_a_process_or_passes_verify_with_wrong_answers(kind: str, use: str, every: str) -> None:
-    command = [sys.executable, SCRIPT, "--kind", kind, "--use", use, "--every", every]
+    command = [sys.executable, str(SCRIPT), "--kind", kind, "--use", use, "--every", every]
     done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-2_000:]
 

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -40,7 +41,7 @@ def test_an_interrupt_or_a_failing_disk_at_any_step_leaves_the_last_commit_or_th
 def test_making_an_index_that_ended_at_any_step_can_be_done_again(tmp_path: Path, fault: str) -> None:
     for step in count():
         path = tmp_path / f"at step {step}" / "my.idx"
-        if not with_fault(lambda path=path: make(path), step, FAULTS[fault]):
+        if not with_fault(partial(make, path), step, FAULTS[fault]):
             break
         try:
             index = Index.open(path)

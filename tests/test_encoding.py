@@ -138,7 +138,8 @@ def test_fingerprints_follow_the_texts_they_stand_for(data: Path) -> None:
 
 
 def test_a_named_dataset_gives_documents_queries_and_judgements(monkeypatch: pytest.MonkeyPatch) -> None:
-    doc, query = namedtuple("doc", "doc_id text"), namedtuple("query", "query_id text")
+    doc = namedtuple("doc", "doc_id text")
+    query = namedtuple("query", "query_id text")
     judged = namedtuple("judged", "query_id doc_id relevance")
     dataset = SimpleNamespace(
         has_docs=lambda: True,
@@ -196,6 +197,7 @@ def test_a_model_encodes_what_its_encoder_encodes(data: Path, tmp_path: Path, jo
     docs, queries = encoder.encode_docs(list(tiny.DOCS.values())), encoder.encode_queries(list(tiny.QUERIES.values()))
     for read, expected, close in ((docs_of(made), docs, 1e-2), (made.queries(), queries, 1e-5)):
         assert read.dense is not None
+        assert expected.dense is not None
         np.testing.assert_allclose(read.lexical.todense(), expected.lexical.todense(), atol=close)
         np.testing.assert_allclose(read.dense, expected.dense, atol=close)
     facts = made.facts

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -46,13 +47,13 @@ def run(tmp_path: Path) -> Path:
     return write(tmp_path / "run.trec", RUN)
 
 
-def evaluated(*arguments: object) -> dict:
+def evaluated(*arguments: object) -> Any:
     result = denslice("evaluate", *arguments, "--json")
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
 
 
-def by_ir_measures(qrels: Path, run: Path, by_query: bool = False) -> dict:
+def by_ir_measures(qrels: Path, run: Path, by_query: bool = False) -> dict[tuple[str, str], float]:
     """What ir-measures' own command prints, by query and measure, `all` standing for the mean."""
     command = [sys.executable, "-m", "ir_measures", str(qrels), str(run), *MEASURES, "-o", "jsonl"]
     printed = subprocess.run([*command, "-q"] if by_query else command, check=True, capture_output=True, text=True)

@@ -15,6 +15,7 @@ from denslice import Index, InputError, Query, Ranking
 from denslice.encoders.bm25 import Bm25
 from denslice.records import Term
 from denslice.slicing import KINDS
+from denslice.vectors import Encoded
 
 few = settings(max_examples=15, deadline=None)
 
@@ -141,7 +142,12 @@ def test_a_ranking_explains_its_hits_without_encoding_the_query_again(
     expected = {str(n): index.explain("foxes owls cats", str(n)) for n in range(3)}
     encoded: list[list[str]] = []
     encode = Bm25.encode_queries
-    monkeypatch.setattr(Bm25, "encode_queries", lambda self, texts: encoded.append(texts) or encode(self, texts))
+
+    def noting(encoder: Bm25, texts: list[str]) -> Encoded:
+        encoded.append(texts)
+        return encode(encoder, texts)
+
+    monkeypatch.setattr(Bm25, "encode_queries", noting)
     ranking = index.search("foxes owls cats")
     assert {id: ranking.explain(id) for id in ranking.ids} == expected
     assert index.explain(ranking, "1") == expected["1"]

@@ -32,7 +32,7 @@ def _small_segments() -> Iterator[None]:
     """Segments of 100 documents and blocks of 64."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("denslice.index.create.Manifest", partial(Manifest, block=64))
-        patch.setattr("denslice.index.writer.BATCH", 25)
+        patch.setattr("denslice.index.doc_batches.BATCH", 25)
         patch.setattr("denslice.store.tiers.SEGMENT_DOCS", 100)
         yield
 
@@ -532,7 +532,7 @@ def random_docs(rng: np.random.Generator, ids: Sequence[str]) -> list[dict[str, 
     docs = []
     for id in ids:
         kept = [field for field in pools if rng.random() < 0.7]
-        meta = {field: pools[field][rng.integers(len(pools[field]))] for field in kept}
+        meta = {field: pools[field][int(rng.integers(len(pools[field])))] for field in kept}
         docs.append({"id": id, "text": " ".join(rng.choice(WORDS, rng.integers(1, 9))), **meta})
     return docs
 

@@ -53,7 +53,7 @@ def device(request: pytest.FixtureRequest) -> Callable[[], Device]:
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of 64 documents in sections of 16, segments of 300: some hundred documents make many tiles."""
     monkeypatch.setattr("denslice.index.create.Manifest", partial(Manifest, block=64))
-    monkeypatch.setattr("denslice.index.writer.BATCH", 100)
+    monkeypatch.setattr("denslice.index.doc_batches.BATCH", 100)
     monkeypatch.setattr("denslice.store.tiers.SEGMENT_DOCS", 300)
     small = {"TILE_ROWS": 16, "SHORT_SECTION": 0, "UNITS": 16, "FEW": 100, "NEAR": 256}
     for name, value in small.items():
@@ -79,6 +79,11 @@ def made(folder: Path, weights: Rows, dense: Rows | None = None, slices: int = 4
 
 def on_card(index: Index, *devices: Device, leave_out: tuple[str, ...] = ()) -> Index:
     return Index(Reader(Snapshot(index.path), GpuSearcher(devices, OpenOptions("cuda", leave_out))))
+
+
+def segments_on(reader: Reader) -> list[upload.GpuSegment]:
+    assert isinstance(reader.searcher, GpuSearcher)
+    return [segment for _, segment in reader.searcher._known.values()]
 
 
 def pairs(ranking: Ranking) -> list[tuple[str, float, tuple[float, float]]]:
@@ -219,7 +224,7 @@ def test_filters_hold_before_the_best_are_taken(tmp_path: Path, device: Callable
 def test_added_and_deleted_documents_reach_the_card_by_refresh(tmp_path: Path, device: Callable[[], Device]) -> None:
     index = made(tmp_path, exact(1, (200, VOCAB)))
     card = on_card(index, device())
-    first = next(iter(card.reader.searcher._known.values()))[1]
+    first = segments_on(card.reader)[0]
     index.add_vectors(["new"], np.full((1, VOCAB), 100, np.float32))
     index.delete(["d7"])
     query = np.ones((1, VOCAB))
@@ -229,7 +234,7 @@ def test_added_and_deleted_documents_reach_the_card_by_refresh(tmp_path: Path, d
     found = card.search_vectors(query, k=300)
     assert found.ids[0] == "new"
     assert pairs(found) == pairs(index.search_vectors(query, k=300))
-    assert next(iter(card.reader.searcher._known.values()))[1] is first  # what was there is not loaded again
+    assert segments_on(card.reader)[0] is first  # what was there is not loaded again
     card.add_vectors(["newer"], np.full((1, VOCAB), 200, np.float32))
     assert card.search_vectors(query, k=1).ids == ("newer",)
 
@@ -385,11 +390,11 @@ def test_a_gpu_used_outside_of_its_turn_raises(device: Callable[[], Device]) -> 
 
 def test_two_threads_that_refresh_load_a_segment_once(tmp_path: Path) -> None:
     index, device = made(tmp_path, exact(1, (200, VOCAB))), NumpyDevice()
-    view = on_card(index, device)._view
+    reader = on_card(index, device).reader
     index.add_vectors(["new"], np.full((1, VOCAB), 100, np.float32))
     with ThreadPoolExecutor(2) as pool:
-        first, second = (one.result() for one in [pool.submit(view.moved, Snapshot(index.path)) for _ in range(2)])
-    for (_, ours), (_, theirs) in zip(first.searcher._known.values(), second.searcher._known.values(), strict=True):
+        first, second = (one.result() for one in [pool.submit(reader.moved, Snapshot(index.path)) for _ in range(2)])
+    for ours, theirs in zip(segments_on(first), segments_on(second), strict=True):
         assert ours is theirs
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -161,7 +162,7 @@ def test_a_filter_holds_for_documents_that_only_the_dense_side_finds(tmp_path: P
 
 
 @pytest.mark.parametrize("dense", [[[1, 2]], [[1, 2], [3, float("nan")]], [[1, 2], [3]], [[1e6, 0], [0, 0]], "ab"])
-def test_dense_vectors_that_are_none_are_refused(tmp_path: Path, dense: object) -> None:
+def test_dense_vectors_that_are_none_are_refused(tmp_path: Path, dense: Any) -> None:
     index = Index.create(tmp_path / "my.idx", "vectors", vocab=2)
     with pytest.raises(InputError, match="dense vectors"):
         index.add_vectors(["a", "b"], np.eye(2), dense=dense)

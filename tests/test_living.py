@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from denslice import Doc, Index, InputError, Query, Ranking, open_index
 from denslice.store import manifest as manifests
-from denslice.store.backup import file_names
-from denslice.store.files import NEW
+from denslice.store.files import NEW, replace_file
 from denslice.store.folder import Folder
 from denslice.store.manifest import Manifest
+from denslice.store.snapshot import file_names
 
 PLAIN = {"language": "none", "stop_words": [], "average_length": 10.0}  # words as they stand, weights fixed for good
 WORDS = ("ant", "bee", "cat", "dog", "elk", "fox", "gnu", "hen")
@@ -33,7 +33,7 @@ def _small_segments() -> Iterator[None]:
     """Segments of 4 documents and blocks of 64, so that a few documents make a merge."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("denslice.index.create.Manifest", partial(Manifest, block=64))
-        patch.setattr("denslice.index.writer.BATCH", 2)
+        patch.setattr("denslice.index.doc_batches.BATCH", 2)
         patch.setattr("denslice.store.tiers.SEGMENT_DOCS", 4)
         yield
 
@@ -346,7 +346,7 @@ def test_a_merge_keeps_every_id_and_score_to_the_last_bit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slicing: str, query: str
 ) -> None:
     monkeypatch.setattr("denslice.store.tiers.SEGMENT_DOCS", 200)  # four blocks
-    monkeypatch.setattr("denslice.index.writer.BATCH", 50)
+    monkeypatch.setattr("denslice.index.doc_batches.BATCH", 50)
     rng = np.random.default_rng(5)
     words = [f"w{n}" for n in range(60)]
     index = made(tmp_path / "many", slicing, slices=6, query=query)
@@ -447,7 +447,7 @@ def test_an_interrupted_add_or_delete_leaves_the_index_as_it_was(
     before, ranked = index.info(), rankings(index)
     run = {"add": lambda: index.add([doc("3", "yak"), doc("8", "yak")]), "delete": lambda: index.delete(["3", "1"])}
     with monkeypatch.context() as patch:
-        patch.setattr("denslice.store.manifest.replace_file", interrupted(1, manifests.replace_file))
+        patch.setattr("denslice.store.manifest.replace_file", interrupted(1, replace_file))
         with pytest.raises(KeyboardInterrupt):
             run[work]()
     assert index.info() == open_index(index.path).info() == before
@@ -462,7 +462,7 @@ def test_an_interrupted_add_or_delete_leaves_the_index_as_it_was(
 def test_an_interrupt_just_after_the_commit_leaves_the_commit_whole(
     index: Index, monkeypatch: pytest.MonkeyPatch, work: str, error: Callable[[], BaseException]
 ) -> None:
-    run = {
+    run: dict[str, Callable[[], object]] = {
         "add": lambda: index.add([doc("3", "yak"), doc("8", "yak")]),
         "delete": lambda: index.delete(["3", "1"]),
         "merge": index.merge,
@@ -487,7 +487,8 @@ def test_what_a_commit_took_the_place_of_goes_at_once_and_who_reads_it_reads_on(
     index.delete(["3"])
     reader = open_index(index.path)
     ranked, held = rankings(reader), texts(reader)
-    for change in (lambda: index.delete(["4"]), lambda: index.add([doc("2", "fox")]), index.merge):
+    changes = (partial(index.delete, ["4"]), partial(index.add, [doc("2", "fox")]), index.merge)
+    for change in changes:
         change()
         assert stray_files(index.path) == set()
         assert (rankings(reader), texts(reader)) == (ranked, held)

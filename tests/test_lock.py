@@ -17,8 +17,7 @@ from denslice import Index, InputError, LockedError
 from denslice.store import lock
 from denslice.store import manifest as manifests
 from denslice.store.folder import Folder
-from denslice.store.session import session
-from denslice.store.snapshot import sweep
+from denslice.store.snapshot import session, sweep
 from forked import Child
 from waiting import wait_until
 

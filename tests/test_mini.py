@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from denslice.encoders.bm25 import Bm25, Bm25Config
 from denslice.encoders.mini import Mini, OnnxModel
 from denslice.encoders.word_pieces import LocatedWords, locate_words, occurrences, pooled
 from denslice.store.vocabulary import Growth, Vocabulary
-from denslice.vectors import lexical_csr
+from denslice.vectors import Encoded, lexical_csr
 
 CARS = [
     {"id": "car", "text": "The automobile needs petrol and a new engine."},
@@ -41,6 +42,11 @@ def embedded() -> Mini:
     encoder = load("mini", mini.mini_options("mini", {}), Growth(Vocabulary()))
     assert isinstance(encoder, Mini)
     return encoder
+
+
+def dense_of(encoded: Encoded) -> np.ndarray:
+    assert encoded.dense is not None
+    return encoded.dense
 
 
 # --- the model in the package
@@ -103,12 +109,12 @@ def test_a_text_is_encoded_the_same_whatever_stands_beside_it() -> None:
     together = embedded().encode_docs(texts)
     for row, text in enumerate(texts):
         alone = embedded().encode_docs([text])
-        assert (alone.dense[0] == together.dense[row]).all()
+        assert (dense_of(alone)[0] == dense_of(together)[row]).all()
         assert sorted(alone.lexical.data) == sorted(together.lexical[[row]].data)
 
 
 def test_dense_vectors_have_length_one_and_an_empty_text_has_none() -> None:
-    dense = embedded().encode_docs(["a text", "", "  ", "another"]).dense
+    dense = dense_of(embedded().encode_docs(["a text", "", "  ", "another"]))
     np.testing.assert_allclose(np.linalg.norm(dense, axis=1), [1, 0, 0, 1], atol=1e-5)
 
 
@@ -226,7 +232,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = ModelConfig("words", "mean", normalise=True, lam=3.0, max_length=24, query_length=12, head_width=8)
     model = BiEncoder.load(make_folder(folder / "backbone", mlm=False), config)
     model.save(folder / "untrained")
-    torch.nn.init.normal_(model.token_head[-1].weight)
+    head: Any = model.token_head
+    torch.nn.init.normal_(head[-1].weight)
     model.save(folder / "model")
     return folder
 
@@ -246,6 +253,8 @@ def test_an_untrained_model_is_exactly_bm25_and_its_backbones_vector(trained: Pa
     plain = Bm25(WORDS_OF_A_MODEL, Growth(Vocabulary())).encode_docs(TEXTS)
     found = exported(trained, "untrained").encode_docs(TEXTS)
     np.testing.assert_allclose(found.lexical.toarray(), plain.lexical.toarray(), rtol=1e-6)
+    assert found.lengths is not None
+    assert plain.lengths is not None
     assert found.lengths.tolist() == plain.lengths.tolist()
 
 
@@ -262,14 +271,16 @@ def test_the_exported_model_gives_what_the_trained_one_gives(trained: Path, side
     reader = WordReader(model.tokenizer, model.config)
     read = {"docs": reader.docs(texts)}
     read["queries"] = reader.queries(texts)
-    batch = padded_texts(read[side], 0, np.arange(read["docs"].words.weights.shape[1], dtype=np.int32))
+    words = read["docs"].words
+    assert words is not None
+    batch = padded_texts(read[side], 0, np.arange(words.weights.shape[1], dtype=np.int32))
     with torch.inference_mode():
         wanted = model(batch.ids, batch.mask, batch.words)
 
     encoder = exported(trained, "model")
     docs = encoder.encode_docs(texts)
     found = docs if side == "docs" else encoder.encode_queries(texts)
-    np.testing.assert_allclose(found.dense, wanted.dense.numpy(), atol=2e-5)
+    np.testing.assert_allclose(dense_of(found), wanted.dense.numpy(), atol=2e-5)
     lexical = found.lexical.toarray()
     if side == "queries":  # training has idf in them already
         from denslice.encoders.bm25 import idf
@@ -283,7 +294,7 @@ def test_int8_stays_close_to_float(trained: Path) -> None:
 
     texts = [text for text in TEXTS if text]
     exact, rounded = (exported(trained, "model", some).encode_docs(texts) for some in (None, texts))
-    assert (exact.dense * rounded.dense).sum(axis=1).min() > 0.98
+    assert (dense_of(exact) * dense_of(rounded)).sum(axis=1).min() > 0.98
     np.testing.assert_allclose(rounded.lexical.data, exact.lexical.data, rtol=0.3)
 
 

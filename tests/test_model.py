@@ -20,6 +20,7 @@ from safetensors.torch import load_file, save_file  # noqa: E402
 from denslice import InputError  # noqa: E402
 from denslice.encoders.torch import bi_encoder as model_module  # noqa: E402
 from denslice.encoders.torch.bi_encoder import BiEncoder, ModelConfig, load_tokenizer  # noqa: E402
+from denslice.encoders.torch.licence import read_licence  # noqa: E402
 from small_models import WIDTH, WORDS, make_folder, make_model, make_tokenizer  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -77,7 +78,12 @@ def test_logits_of_more_than_a_piece_are_never_held(training: bool, monkeypatch:
     kept: list[tuple[int, ...]] = []
     pieces: list[int] = []
     model.backbone.cls.register_forward_hook(lambda module, inputs, logits: pieces.append(logits.shape[1]))
-    hooks = torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(tuple(t.shape)) or t, lambda t: t)
+
+    def keep(saved: Any) -> Any:
+        kept.append(tuple(saved.shape))
+        return saved
+
+    hooks = torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t)
     with torch.set_grad_enabled(training), hooks:
         model(IDS, MASK)
     assert pieces == [2, 2, 2]
@@ -97,6 +103,8 @@ def test_in_bfloat16_vectors_are_float32_and_gradients_flow(lexical: str) -> Non
     assert (found.lexical.dtype, found.dense.dtype) == (torch.float32, torch.float32)
     torch.testing.assert_close(found.lexical, expected.lexical, atol=0.1, rtol=0)
     torch.testing.assert_close(found.dense, expected.dense, atol=0.1, rtol=0)
+    assert model.projection is not None
+    assert model.projection.weight.grad is not None
     assert model.projection.weight.grad.any()
 
 
@@ -107,7 +115,7 @@ def test_padding_changes_nothing() -> None:
     torch.testing.assert_close(together.dense[1:2], alone.dense)
 
 
-class Literal(torch.nn.Module):
+class Literal(torch.nn.Module):  # type: ignore[misc, name-defined]
     """A backbone whose hidden states are given: two numbers a token."""
 
     def __init__(self, hidden: list[list[list[float]]]) -> None:
@@ -133,8 +141,8 @@ LITERAL_IDS = torch.tensor([[2, 5, 6, 5, 3], [2, 6, 3, 0, 0]])
 
 def test_unicoil_weighs_each_token_by_its_best_place_and_leaves_special_tokens_out() -> None:
     model = BiEncoder(Literal(HIDDEN), make_tokenizer(), ModelConfig(lexical="unicoil"))
-    model.token_head.weight.data = torch.tensor([[2.0, -1.0]])
-    model.token_head.bias.data = torch.tensor([0.5])
+    head: Any = model.token_head
+    head.weight.data, head.bias.data = torch.tensor([[2.0, -1.0]]), torch.tensor([0.5])
     lexical, dense = model(LITERAL_IDS, (LITERAL_IDS != 0).long())
     # "the" (5): 2·1 + 0.5 = 2.5 and 2·2 - 1 + 0.5 = 3.5; "cat" (6): -1 + 0.5 → 0; in the second row -6 + 0.5 → 0
     expected = torch.zeros(2, len(WORDS))
@@ -145,7 +153,8 @@ def test_unicoil_weighs_each_token_by_its_best_place_and_leaves_special_tokens_o
 
 def test_unicoil_with_a_wider_head() -> None:
     model = BiEncoder(Literal(HIDDEN), make_tokenizer(), ModelConfig(lexical="unicoil", head_width=1))
-    first, _, last = model.token_head
+    head: Any = model.token_head
+    first, _, last = head
     first.weight.data, first.bias.data = torch.tensor([[1.0, 0.0]]), torch.tensor([0.0])
     last.weight.data, last.bias.data = torch.tensor([[10.0]]), torch.tensor([1.0])
     lexical = model(LITERAL_IDS, (LITERAL_IDS != 0).long()).lexical
@@ -257,7 +266,7 @@ def test_the_licence_travels_with_the_model(folder: Path, tmp_path: Path) -> Non
 )
 def test_the_licence_is_read_from_the_front_matter(card: str, licence: str | None, tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text(card)
-    assert model_module.read_licence(tmp_path) == licence
+    assert read_licence(tmp_path) == licence
 
 
 # Bad folders and settings

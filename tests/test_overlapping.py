@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from denslice import Index, InputError, open_index
+from denslice.index.doc_batches import ready_batches
 from denslice.index.writer import Overtaken, Writer
 from denslice.store import lock, tiers
 from denslice.store.manifest import Manifest
@@ -31,7 +32,7 @@ def _small_segments() -> Iterator[None]:
     """Segments of 4 documents, so that a few make several."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("denslice.index.create.Manifest", partial(Manifest, block=64))
-        patch.setattr("denslice.index.writer.BATCH", 2)
+        patch.setattr("denslice.index.doc_batches.BATCH", 2)
         patch.setattr("denslice.store.tiers.SEGMENT_DOCS", 4)
         yield
 
@@ -66,7 +67,7 @@ def overlapped(index: Index, work: Work, meanwhile: Callable[[Index], object]) -
         meanwhile(open_index(index.path))
         return done
 
-    return index._commit(both, lock.WAIT_SECONDS)
+    return index.commit_only(both, lock.WAIT_SECONDS)
 
 
 def state(index: Index) -> tuple[dict[str, str], list[Pairs], int]:
@@ -130,7 +131,10 @@ def test_of_two_first_writers_the_one_that_commits_first_settles_the_slicing(tmp
     settled = Snapshot(after.path).manifest.slicing.vocab
     after.add(docs(second))
     assert Snapshot(index.path).manifest.slicing.vocab == settled
-    np.testing.assert_array_equal(Snapshot(index.path).slicing.slice_of, Snapshot(after.path).slicing.slice_of)
+    ours, expected = Snapshot(index.path).slicing, Snapshot(after.path).slicing
+    assert ours is not None
+    assert expected is not None
+    np.testing.assert_array_equal(ours.slice_of, expected.slice_of)
     assert state(index) == state(after)
 
 
@@ -140,9 +144,13 @@ def ready(seed: int, count: int) -> sp.csr_array:
 
 def test_of_two_first_writers_the_later_is_refused_if_its_dense_vectors_are_of_another_width(tmp_path: Path) -> None:
     index = Index.create(tmp_path / "index", "vectors", vocab=5)
-    wide: Work = lambda build: build.add_vectors(["a", "b"], ready(1, 2), None, np.ones((2, 3), np.float32))  # noqa: E731
+    batches = ready_batches(["a", "b"], ready(1, 2), None, np.ones((2, 3), np.float32))
     with pytest.raises(InputError, match="dense vectors of 3 dimensions do not fit an index with 2"):
-        overlapped(index, wide, lambda other: other.add_vectors(["c"], ready(2, 1), dense=np.ones((1, 2))))
+        overlapped(
+            index,
+            lambda build: build.add_encoded(batches),
+            lambda other: other.add_vectors(["c"], ready(2, 1), dense=np.ones((1, 2))),
+        )
     index.refresh()
     assert [doc.id for doc in index.docs()] == ["c"]
     assert (index.info()["dimensions"], leftovers(index)) == (2, [])
@@ -161,7 +169,9 @@ def test_an_index_that_was_emptied_takes_the_width_of_the_next_documents_whoever
         other.add_vectors(["d"], ready(2, 1), dense=np.ones((1, 2)))
         other.delete(["d"])
 
-    overlapped(index, lambda build: build.add_vectors(["a", "b"], ready(1, 2), None, dense), comes_and_goes)
+    overlapped(
+        index, lambda build: build.add_encoded(ready_batches(["a", "b"], ready(1, 2), None, dense)), comes_and_goes
+    )
     assert index.info()["dimensions"] == width
     index.verify()
     given = None if width is None else np.ones(width)
@@ -217,7 +227,7 @@ def test_a_merge_goes_on_without_a_segment_that_was_deleted_or_merged_elsewhere(
 
     def change(other: Index) -> None:
         other.delete(["1"])
-        other._commit(lambda build: build.merge(build.base.manifest.segments[:1]), lock.WAIT_SECONDS)
+        other.commit_only(lambda build: build.merge(build.base.manifest.segments[:1]), lock.WAIT_SECONDS)
 
     assert overlapped(index, merging, change) == 5
     assert state(index)[0] == {"0": "ant", "2": "cat", "3": "dog", "4": "elk"}
@@ -248,13 +258,18 @@ CHANGES = st.one_of(
 
 def work_of(change: tuple[str, Any]) -> Work:
     name, given = change
-    return {"add": lambda: adding(given), "delete": lambda: deleting(*given), "merge": lambda: merging}[name]()
+    works: dict[str, Callable[[], Work]] = {
+        "add": lambda: adding(given),
+        "delete": lambda: deleting(*given),
+        "merge": lambda: merging,
+    }
+    return works[name]()
 
 
 def do(index: Index, changes: Sequence[tuple[str, Any]]) -> None:
     """Do one change after the other, each in a commit of its own, without the merges that come by themselves."""
     for change in changes:
-        index._commit(work_of(change), lock.WAIT_SECONDS)
+        index.commit_only(work_of(change), lock.WAIT_SECONDS)
 
 
 @settings(max_examples=60, deadline=None)

@@ -5,6 +5,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -104,7 +105,7 @@ def test_who_writes_to_a_folder_that_was_replaced_is_told_so(
 ) -> None:
     index = open_index(live)
     replace(live, new)
-    for write in (lambda: index.add([{"id": "x", "text": "x"}]), lambda: index.delete(["1"]), index.merge):
+    for write in (partial(index.add, [{"id": "x", "text": "x"}]), partial(index.delete, ["1"]), index.merge):
         with pytest.raises(InputError, match="another index has taken its place"):
             write()
     assert len(open_index(live)) == 20

@@ -22,8 +22,7 @@ from denslice.errors import MissingExtraError
 from denslice.evaluate.evaluation import as_run, evaluate
 from denslice.records import Ranking
 from denslice.reproduce import definition, figure3_plot, measuring, paper_figures, table1, table3
-from denslice.reproduce.cell_settings import IndexSetting, Setting, as_in_paper, whole, with_full_query
-from denslice.reproduce.cells import Cells, Figures
+from denslice.reproduce.cells import Cells, Figures, IndexSetting, Setting, as_in_paper, whole, with_full_query
 from denslice.reproduce.collection import Collection, read_collection
 from denslice.reproduce.definition import NotTheDefinitionError
 from denslice.reproduce.encoded_rows import read_all
@@ -81,7 +80,8 @@ def made(place: Path, what: str, *options: object) -> dict[str, Any]:
     result = reproduced(place, what, "--to", place / "out", *options)
     assert result.exit_code == 0, result.output
     assert result.stdout.strip() in shown(place, what)
-    return json.loads((place / "out" / f"{what}.json").read_text())
+    written: dict[str, Any] = json.loads((place / "out" / f"{what}.json").read_text())
+    return written
 
 
 def shown(place: Path, what: str) -> str:

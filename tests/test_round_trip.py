@@ -61,6 +61,7 @@ def test_a_document_is_read_back_from_the_json_that_is_made_of_it(doc: Doc) -> N
 @example(CONFUSED, 0.5)
 def test_the_document_of_a_hit_is_read_back_without_its_scores(doc: Doc, score: float) -> None:
     hit = Hit(doc.id, score, score, 0.0, doc.text, doc.title, doc.meta).to_dict()
+    added: dict[str, Any]
     for added in ({}, {"terms": [], "lost": []}, {"explanation": None, "cut": None}):
         assert Doc.from_dict({**hit, **added}) == doc
 

@@ -6,6 +6,7 @@ import gzip
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -151,8 +152,8 @@ def test_a_run_named_gz_is_written_gzipped(tmp_path: Path) -> None:
 
 
 def test_scores_of_float32_that_differ_in_the_last_bit_stay_apart(tmp_path: Path) -> None:
-    low = np.float32(123.45678)
-    high = np.nextafter(low, np.float32(np.inf))
+    low: Any = np.float32(123.45678)
+    high: Any = np.nextafter(low, np.float32(np.inf))
     write_run(tmp_path / "run.trec", [Ranking("q", ("z", "a"), (high, low))])
     assert read_run(tmp_path / "run.trec") == [Ranking("q", ("z", "a"), (float(high), float(low)))]
 

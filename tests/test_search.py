@@ -1,7 +1,7 @@
 """Search: every route gives what the plain definition gives, over whatever blocks, segments and thresholds."""
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -54,9 +54,10 @@ def _in_numpy(index: Index, query: Rows, k: int) -> Ranking:
 
 def _opened(index: Index, cards: GpuSearcher) -> Index:
     """The index on cards, opened once."""
-    if not hasattr(index, "on_cards"):
-        index.on_cards = Index(Reader(Snapshot(index.path), cards))
-    return index.on_cards
+    if "on_cards" not in vars(index):
+        vars(index)["on_cards"] = Index(Reader(Snapshot(index.path), cards))
+    opened: Index = vars(index)["on_cards"]
+    return opened
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -67,7 +68,7 @@ def _tiny_blocks_and_segments() -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("denslice.index.create.Manifest", partial(Manifest, block=32))
-        patch.setattr("denslice.index.writer.BATCH", 50)
+        patch.setattr("denslice.index.doc_batches.BATCH", 50)
         patch.setattr("denslice.store.tiers.SEGMENT_DOCS", 100)
         patch.setattr("denslice.search.cpu.two_stage.INITIAL_CANDIDATES", 64)
         patch.setattr("denslice.search.cpu.two_stage.SMALL_INDEX", 0)
@@ -97,14 +98,13 @@ def scores_by_definition(docs: Rows, query: Rows, slicing: Slicing, form: str) -
     """(docs,) scores by `gip`, or by `gip_full` for whole queries, of weights rounded as they are stored."""
     slices = densify(docs, slicing)
     stored = Slices(slices.values.astype(np.float16).astype(np.float32), slices.gates)
-    return (
-        gip(densify(query, slicing), stored)[0]
-        if form == "sliced"
-        else gip_full(sp.csr_array(query), stored, slicing)[0]
+    scores = (
+        gip(densify(query, slicing), stored) if form == "sliced" else gip_full(sp.csr_array(query), stored, slicing)
     )
+    return np.asarray(scores[0])
 
 
-def ranked(ids: Sequence[str], scores: Sequence[float]) -> list[tuple[str, float]]:
+def ranked(ids: Sequence[str], scores: Iterable[float]) -> list[tuple[str, float]]:
     """Documents with a score, best first, equal scores by id."""
     found = [(id, float(score)) for id, score in zip(ids, scores, strict=True) if score > 0]
     return sorted(found, key=lambda pair: (-pair[1], pair[0]))
@@ -201,7 +201,7 @@ def test_search_is_the_definition_in_one_segment_with_blocks_as_shipped(
     route: Route, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("denslice.index.create.Manifest", Manifest)
-    monkeypatch.setattr("denslice.index.writer.BATCH", 2_048)
+    monkeypatch.setattr("denslice.index.doc_batches.BATCH", 2_048)
     monkeypatch.setattr("denslice.store.tiers.SEGMENT_DOCS", 1 << 18)
     commits = [exact_rows(3, 3_000, vocab=60, density=0.2)]
     check_route(route, commits, exact_rows(4, 5, 60, density=0.1), "learned", 24, form)

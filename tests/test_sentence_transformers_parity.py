@@ -126,7 +126,7 @@ def test_unknown_names_are_refused(plain: Path, tmp_path: Path) -> None:
 
 
 def make_dense(plain: Path, folder: Path, mode: str, bias: bool | None, normalise: bool) -> Path:
-    modules: list[Any] = [Transformer(str(plain)), Pooling(WIDTH, mode)]  # type: ignore[arg-type]
+    modules: list[Any] = [Transformer(str(plain)), Pooling(WIDTH, mode)]
     if bias is not None:
         modules.append(Dense(WIDTH, 6, bias=bias, activation_function=torch.nn.Identity()))
     SentenceTransformer(modules=[*modules, *[Normalize()] * normalise], device="cpu").save(str(folder))
@@ -211,7 +211,9 @@ def test_prompts_are_put_before_queries_and_documents(plain: Path, tmp_path: Pat
     theirs, encoder = SentenceTransformer(str(folder), device="cpu"), TransformerEncoder.load(folder, "cpu")
     close(encoder.encode_queries(FILLED).dense, theirs.encode_query(FILLED))
     close(encoder.encode_docs(FILLED).dense, theirs.encode_document(FILLED))
-    assert not encoder.encode_queries([""]).dense.any()
+    empty = encoder.encode_queries([""]).dense
+    assert empty is not None
+    assert not empty.any()
     encoder.model.save(tmp_path / "ours")
     again = SentenceTransformer(str(tmp_path / "ours"), device="cpu")
     close(again.encode_query(FILLED), theirs.encode_query(FILLED))

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from denslice import Index, IndexFormatError, InputError
+from denslice.index.index_info import IndexInfo
 from denslice.records import Ranking
 from denslice.serve.background import Background
 from denslice.serve.http_app import make_app
@@ -24,7 +25,7 @@ from denslice.serve.metrics import Metrics
 from serving import KEY, Live, live
 from waiting import wait_until
 
-DOCS = [
+DOCS: list[dict[str, Any]] = [
     {"id": "cats", "title": "On cats", "text": "The cats sat on the mat, easily.", "year": 2020, "lang": "en"},
     {"id": "dogs", "text": "Dogs chase cats.", "year": 2021},
     {"id": "a/b c", "text": "An id with a slash; naïve 😀 cats sleeping.", "tags": ["odd"]},
@@ -62,7 +63,7 @@ def writable(tmp_path: Path) -> Iterator[tuple[Live, Path]]:
 def test_answers_are_those_of_the_index(served: Live, index: Index) -> None:
     for settings in ({}, {"k": 1}, {"mode": "lexical"}, {"theta": 0.5}, {"where": {"year": {"gte": 2021}}}):
         [result] = served.search("sleeping cats", **settings).json()["results"]
-        expected = index.search("sleeping cats", **settings)  # type: ignore[arg-type]
+        expected = index.search("sleeping cats", **settings)
         found = [(hit["id"], hit["score"], hit["text"], hit["title"], hit["meta"]) for hit in result["hits"]]
         assert found == [(hit.id, hit.score, hit.text, hit.title, dict(hit.meta)) for hit in expected]
         assert all(hit["explanation"] is None for hit in result["hits"])
@@ -187,9 +188,9 @@ class Slow(Index):
     seconds = 0.0
 
     def __init__(self, path: Path) -> None:
-        super().__init__(Index.open(path)._view)
+        super().__init__(Index.open(path).reader)
 
-    def search_batch(self, texts: Sequence[str], k: int = 10, **settings: Any) -> list[Ranking]:  # type: ignore[override]
+    def search_batch(self, texts: Sequence[str], k: int = 10, **settings: Any) -> list[Ranking]:
         time.sleep(self.seconds)
         return super().search_batch(texts, k, **settings)
 
@@ -218,7 +219,7 @@ def test_more_than_can_wait_is_refused_and_the_rest_answered(index: Index) -> No
 
 def test_one_query_that_fails_does_not_fail_those_beside_it(index: Index) -> None:
     class Picky(Slow):
-        def search_batch(self, texts: Sequence[str], k: int = 10, **settings: Any) -> list[Ranking]:  # type: ignore[override]
+        def search_batch(self, texts: Sequence[str], k: int = 10, **settings: Any) -> list[Ranking]:
             if "poison" in texts:
                 raise RuntimeError("no")
             return super().search_batch(texts, k, **settings)
@@ -400,11 +401,11 @@ class Failing(Slow):
         self._raise("refresh")
         return super().refresh()
 
-    def info(self) -> dict[str, Any]:
+    def info(self) -> IndexInfo:
         self._raise("info")
         return super().info()
 
-    def search_batch(self, texts: Sequence[str], k: int = 10, **settings: Any) -> list[Ranking]:  # type: ignore[override]
+    def search_batch(self, texts: Sequence[str], k: int = 10, **settings: Any) -> list[Ranking]:
         self._raise("search_batch")
         return super().search_batch(texts, k, **settings)
 
@@ -474,7 +475,7 @@ def test_a_search_with_too_few_answers_fails_and_the_next_is_answered(index: Ind
     class Short(Slow):
         few = False
 
-        def search_batch(self, texts: Sequence[str], k: int = 10, **settings: Any) -> list[Ranking]:  # type: ignore[override]
+        def search_batch(self, texts: Sequence[str], k: int = 10, **settings: Any) -> list[Ranking]:
             return [] if self.few else super().search_batch(texts, k, **settings)
 
     short = Short(index.path)
@@ -488,7 +489,8 @@ def test_a_search_with_too_few_answers_fails_and_the_next_is_answered(index: Ind
 def test_a_worker_that_fails_is_logged_counted_and_begun_again() -> None:
     async def run() -> tuple[str, float, list[int]]:
         metrics = Metrics()
-        background, begun = Background(metrics), []
+        background = Background(metrics)
+        begun: list[int] = []
 
         async def work() -> None:
             begun.append(len(begun))
@@ -516,7 +518,7 @@ def test_a_failure_inside_is_answered_without_its_reason(index: Index) -> None:
     class Broken(Slow):
         fails: Exception | None = None
 
-        def search_batch(self, texts: Sequence[str], k: int = 10, **settings: Any) -> list[Ranking]:  # type: ignore[override]
+        def search_batch(self, texts: Sequence[str], k: int = 10, **settings: Any) -> list[Ranking]:
             if self.fails:
                 raise self.fails
             return super().search_batch(texts, k, **settings)
@@ -595,7 +597,7 @@ def test_an_empty_index_and_one_of_one_document_are_served(tmp_path: Path) -> No
 def test_limits_must_make_sense() -> None:
     for wrong in ({"max_k": 0}, {"timeout": float("nan")}, {"max_queries": 10, "max_waiting": 5}):
         with pytest.raises(InputError):
-            Limits(**wrong)  # type: ignore[arg-type]
+            Limits(**wrong)
 
 
 def test_the_documentation_tells_every_limit_and_its_default() -> None:

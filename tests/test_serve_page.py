@@ -316,11 +316,12 @@ def test_a_phone_needs_no_scrolling_sideways_and_finds_the_settings(browser: Any
 
 
 def test_light_and_dark_follow_the_system_and_the_button(browser: Any, served: Live) -> None:
+    page = browser.new_page(color_scheme="dark")
+
     def ground() -> int:
         colour = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
         return sum(int(part) for part in colour.removeprefix("rgb(").removesuffix(")").split(","))
 
-    page = browser.new_page(color_scheme="dark")
     page.goto(served.address)
     assert ground() < 150
     page.get_by_role("button", name="light and dark").click()

@@ -153,7 +153,7 @@ def test_a_start_that_cannot_be_is_told_in_one_line(folder: Path, tmp_path: Path
             ([tmp_path / "none.idx"], "none.idx"),
             ([folder, "--limit", "max_kk=1"], "there is no limit 'max_kk'"),
             ([folder, "--limit", "max_k=many"], "is not a number"),
-            ([folder, "--port", "99999"], "between 0 and 65535"),
+            ([folder, "--port", "99999"], "expected a number from 0 to 65535"),
         ):
             done = CliRunner().invoke(app, ["serve", *map(str, arguments)])
             assert done.exit_code == 2

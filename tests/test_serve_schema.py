@@ -9,6 +9,7 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import Unsatisfiable
 from schemathesis.checks import not_a_server_error
+from schemathesis.core.result import Ok
 from schemathesis.generation import GenerationMode
 from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
 
@@ -27,6 +28,7 @@ def test_no_request_makes_the_server_fail(tmp_path: Path) -> None:
     with live(index, access=Access(api_key=KEY, writable=True)) as running:
         schema = schemathesis.openapi.from_url(f"{running.address}/openapi.json", headers=AUTHORIZED)
         for found in schema.get_all_operations():
+            assert isinstance(found, Ok), found
             operation = found.ok()
             for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
                 tried.add((operation.label, _try(operation, mode)))

@@ -1,4 +1,4 @@
-"""Slicing: where each kind puts the tokens, their gates, growth, and the forms a slicing is stored in."""
+"""Slicing: where each kind puts the tokens, their gates, growth, equality and checks."""
 
 import json
 from pathlib import Path
@@ -198,7 +198,7 @@ def test_a_slicing_grown_to_less_than_it_has_is_itself() -> None:
     assert slicing.grown(4) is slicing
 
 
-# Stored forms
+# Equality and checks
 
 
 @kinds

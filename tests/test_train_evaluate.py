@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +23,7 @@ from denslice.train import brute_force as evaluation
 from denslice.train.brute_force import NOT_FOUND, BruteForce, EncodedTexts, by_length, evaluate, scorings
 from denslice.train.data import CollectionReader, Source
 from denslice.train.loss import TrainVectors
-from denslice.train.measures import first_ranks, measures, packed, unpacked
+from denslice.train.measures import first_ranks, measures, packed
 from denslice.train.tokens import tokenised
 from tiny import make_backbone, make_folder
 
@@ -62,6 +65,10 @@ def test_measures_are_those_of_ir_measures() -> None:
     assert found["RR@10"] > 0.1
 
 
+def unpacked(text: str) -> np.ndarray:
+    return np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype="<u2")
+
+
 def test_first_ranks_are_packed_and_unpacked() -> None:
     ranks = first_ranks(np.array([[4, 2, 7], [1, 0, 3], [5, 6, 8]]), [{7: 1, 2: 1}, {1: 2}, {9: 1}])
     assert ranks.tolist() == [2, 1, 0]
@@ -98,11 +105,12 @@ def test_search_finds_what_scoring_everything_at_once_finds(
     monkeypatch.setattr(evaluation, "QUERIES_AT_ONCE", 2)
     rankings = BruteForce(model, skip=5, tokens=20).search(found.queries, found.docs, scorings(model, [8]), k=4)
 
-    def encoded(tokens: object, count: int) -> tuple[np.ndarray, np.ndarray]:
-        rows = [tokens[row].tolist() for row in range(count)]  # type: ignore[index]
+    def encoded(tokens: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
+        rows = [tokens[row].tolist() for row in range(count)]
         with torch.no_grad():
             outputs = [model(torch.tensor([row]), torch.ones(1, len(row), dtype=torch.int64)) for row in rows]
-        return tuple(np.concatenate([part.numpy() for part in parts]) for parts in zip(*outputs, strict=True))
+        lexical, dense = (np.concatenate([part.numpy() for part in parts]) for parts in zip(*outputs, strict=True))
+        return lexical, dense
 
     (q_lexical, q_dense), (d_lexical, d_dense) = encoded(found.queries, 5), encoded(found.docs, 6)
     slicing = Slicing.stride(q_lexical.shape[1], 8, 5)
@@ -139,7 +147,7 @@ def test_evaluate_gives_measures_weights_and_ranks_of_every_scoring(model: BiEnc
     found = CollectionReader(model.tokenizer, model.config).collection(
         Source.of_folder(make_folder(tmp_path / "beir"), "dev")
     )
-    result = evaluate(model, found, scorings(model, [8]), skip=5, tokens=64)
+    result: Any = evaluate(model, found, scorings(model, [8]), skip=5, tokens=64)
     assert set(result["measures"]) == set(result["ranks"]) == {scoring.name for scoring in scorings(model, [8])}
     assert set(result["measures"]["joint"]) == {"RR@10", "nDCG@10", "R@1000"}
     assert result["measures"]["dense"]["R@1000"] == 1.0

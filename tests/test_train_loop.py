@@ -187,7 +187,7 @@ def test_a_frozen_backbone_is_not_changed_and_its_heads_are(place: Path) -> None
     after = BiEncoder.load(train(read_config(path)))
     assert all(torch.equal(before[name], value) for name, value in after.backbone.state_dict().items())
     started = torch.manual_seed(0) and BiEncoder.load(place / "bert", after.config)
-    assert not torch.equal(started.token_head.weight, after.token_head.weight)  # type: ignore[union-attr]
+    assert not torch.equal(started.token_head.weight, after.token_head.weight)  # type: ignore[union-attr, arg-type]
     assert not torch.equal(started.projection.weight, after.projection.weight)  # type: ignore[union-attr]
 
 
@@ -248,7 +248,7 @@ def test_a_calibrated_splade_head_starts_with_the_weights_and_scores_asked_for(p
         tokenised(model.tokenizer, texts, 16) for texts in (["cat tree", "fish"], ["the cat", "a fish"])
     )
     rows = [[tokens[row] for row in range(2)] for tokens in (queries, passages)]
-    calibrate(model, *rows, active=6, score=12.0)
+    calibrate(model, rows[0], rows[1], active=6, score=12.0)
     with torch.no_grad():
         asked, given = (model(batch.ids, batch.mask).lexical for batch in (padded(some, 0) for some in rows))
     assert float((asked * given).sum(1).mean()) == pytest.approx(12.0, rel=1e-3)
@@ -304,7 +304,15 @@ def test_two_processes_have_the_losses_of_one(place: Path) -> None:
     optimizer = "steps = 4\nbatch = 4\nlr = 1e-3\naccumulate = 2"
     path = write_config(place, loss=loss, optimizer=optimizer)
     train(read_config(path, backbone=str(place / "sure")))
-    launch = ("-m", "accelerate.commands.launch", "--cpu", "--num_processes", "2", "--num_machines", "1")
+    launch: tuple[str, ...] = (
+        "-m",
+        "accelerate.commands.launch",
+        "--cpu",
+        "--num_processes",
+        "2",
+        "--num_machines",
+        "1",
+    )
     launch += ("--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0", "-m")
     done = run_in_process(path, "--backbone", str(place / "sure"), "--out", str(place / "two"), launcher=launch)
     output, _ = done.communicate(timeout=240)

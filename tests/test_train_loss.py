@@ -51,6 +51,8 @@ def test_the_parts_own_losses_stand_beside_it_when_asked_for() -> None:
     passages = TrainVectors(PASSAGES.lexical, torch.tensor([[0.5], [1.0], [-2.0], [0.0]]))
     parts = losses(queries, passages, NOTHING_MARKED, None, LossConfig(lexical=0.5, dense=0.25), 2.0, 0)
     scores = score(queries, passages, 2.0)
+    assert scores.lexical is not None
+    assert scores.dense is not None
     assert float(parts["lexical"]) == pytest.approx(0.5 * float(softmax_loss(scores.lexical, NOTHING_MARKED)))
     assert float(parts["dense"]) == pytest.approx(0.25 * float(softmax_loss(2 * scores.dense, NOTHING_MARKED)))
 
@@ -91,7 +93,7 @@ def test_distillation_looks_only_at_what_the_teacher_scored() -> None:
     alone = distill_loss(torch.tensor([[1.0, 0.0]]), torch.tensor([[2.0, 0.0]]), 1.0)
     loss = distill_loss(scores, teacher, 1.0)
     assert float(loss.detach()) == pytest.approx(float(alone), abs=1e-6)
-    loss.backward()
+    loss.backward()  # type: ignore[no-untyped-call]
     assert scores.grad is not None
     assert torch.isfinite(scores.grad).all()
     assert scores.grad[0, 2] == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -71,10 +72,13 @@ def test_a_batch_comes_from_one_of_several_collections_and_a_resumed_run_sees_th
 
 def test_a_batchs_words_have_a_column_for_each_word_of_its_queries(folders: list[Path], bert: Path) -> None:
     batch = next(pairs_of(folders[0], bert).batches(0, 2))
-    columns = batch.queries.words.columns()
-    asked, given = (some.words.tensors(columns) for some in (batch.queries, batch.passages))
-    assert asked.columns == given.columns == len(columns) == len(set(batch.queries.words.weights.indices))
-    assert len(given.weights) < batch.passages.words.weights.nnz  # words that no query has are left out
+    queries, passages = batch.queries.words, batch.passages.words
+    assert queries is not None
+    assert passages is not None
+    columns = queries.columns()
+    asked, given = (words.tensors(columns) for words in (queries, passages))
+    assert asked.columns == given.columns == len(columns) == len(set(queries.weights.indices))
+    assert len(given.weights) < passages.weights.nnz  # words that no query has are left out
     assert (np.diff(columns) > 0).all()
 
 
@@ -92,8 +96,8 @@ def test_training_on_several_folders_moves_importances_and_ends_in_an_encoder(
     model = train(read_config(config, backbone=str(tmp_path / "start"), device="cpu"))
     assert len(logged_losses(tmp_path / "out")) > 0
     assert (tmp_path / "out" / "negatives-model" / "two.jsonl.gz").is_file()
-    trained = BiEncoder.load(model)
-    assert trained.token_head[-1].weight.abs().sum() > 0
+    head: Any = BiEncoder.load(model).token_head
+    assert head[-1].weight.abs().sum() > 0
     export_onnx(model, tmp_path / "onnx")
     index = Index.create(tmp_path / "my.idx", str(tmp_path / "onnx"), slices=8)
     index.add([{"id": id, "text": text} for id, text in DOCS.items()])

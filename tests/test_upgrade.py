@@ -204,7 +204,7 @@ def test_a_damaged_index_is_not_upgraded_and_stays_as_it_is(tmp_path: Path) -> N
     data = bytearray(hurt.read_bytes())
     data[-1] ^= 1
     hurt.write_bytes(data)
-    with pytest.raises(IndexFormatError, match=r"row_weights\.npy: contents differ"):
+    with pytest.raises(IndexFormatError, match=r"row_weights\.npy: its contents differ"):
         upgrade(path)
     assert manifests.format_of(Folder(path)) == 2
 

@@ -41,7 +41,7 @@ class Nodes:
 
         self.cpus, self.cards = cpus, cards
         first = {"num_cpus": cpus, "num_gpus": cards, "object_store_memory": STORE, "include_dashboard": False}
-        self.cluster = Cluster(initialize_head=True, head_node_args={**first, "_system_config": FAST})
+        self.cluster: Any = Cluster(initialize_head=True, head_node_args={**first, "_system_config": FAST})
         self.others = [self.add(), self.add()]
 
     @property

@@ -31,7 +31,8 @@ def make_backbone(folder: Path, mlm: bool = True, dropout: float = 0.1) -> Path:
     ends = [("[CLS]", vocab["[CLS]"]), ("[SEP]", vocab["[SEP]"])]
     inner.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
     names = {"unk": "[UNK]", "pad": "[PAD]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner, **{f"{k}_token": v for k, v in names.items()})
+    special = {f"{name}_token": token for name, token in names.items()}
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner, **special)  # type: ignore[no-untyped-call]
     config = BertConfig(
         vocab_size=len(vocab),
         hidden_size=16,

@@ -20,6 +20,7 @@ from denslice.errors import (
 )
 from denslice.gip import gip
 from denslice.index.index import Index, open_index
+from denslice.index.index_info import IndexInfo
 from denslice.records import Doc, Explanation, Hit, Query, Ranking
 from denslice.slicing import Slicing
 from denslice.vectors import Encoded, Slices
@@ -35,6 +36,7 @@ __all__ = [
     "Hit",
     "Index",
     "IndexFormatError",
+    "IndexInfo",
     "InputError",
     "LockedError",
     "MissingExtraError",

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import typer
 
-from denslice.bench.cpu_command import cpu
-from denslice.bench.gpu_command import gpu
+from denslice.bench.bench_command import cpu, gpu
 from denslice.cli.app import app, main
 from denslice.reproduce.reproduce_command import reproduce
 from denslice.train.train_command import train
+
+__all__ = ["app", "main"]
 
 app.command()(train)
 app.command()(reproduce)

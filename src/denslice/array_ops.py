@@ -11,11 +11,10 @@ import numpy.typing as npt
 from denslice.vectors import Array
 
 SMALL_INPUT = 1 << 15  # weights up to which numpy is used
+Marks = npt.NDArray[np.bool_]
 
 
-def largest_per_slice(
-    indptr: Array, indices: Array, data: Array, slice_of: Array, slices: int
-) -> npt.NDArray[np.bool_]:
+def largest_per_slice(indptr: Array, indices: Array, data: Array, slice_of: Array, slices: int) -> Marks:
     """Mark the largest weight of every slice in each CSR row, of equal ones that of the lower token.
 
     The columns of a row must be sorted.
@@ -24,13 +23,11 @@ def largest_per_slice(
         return largest_by_sorting(indptr, indices, data, slice_of, slices)
     from denslice import array_loops
 
-    kept: npt.NDArray[np.bool_] = array_loops.largest_per_slice(indptr, indices, data, slice_of, slices)
+    kept: Marks = array_loops.largest_per_slice(indptr, indices, data, slice_of, slices)
     return kept
 
 
-def largest_by_sorting(
-    indptr: Array, indices: Array, data: Array, slice_of: Array, slices: int
-) -> npt.NDArray[np.bool_]:
+def largest_by_sorting(indptr: Array, indices: Array, data: Array, slice_of: Array, slices: int) -> Marks:
     """Do what `largest_per_slice` does: sort by slice and by descending weight, and mark the first of each slice."""
     slice_of_each = slice_of[indices].astype(np.int64)
     cells = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr)) * slices + slice_of_each

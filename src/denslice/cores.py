@@ -22,12 +22,6 @@ def cores() -> int:
     return max(1, math.ceil(min((one for one in known if one is not None), default=1)))
 
 
-@cache
-def _own_quota() -> float | None:
-    """Return this process's quota, which is read once: reading it takes longer than a search."""
-    return quota()
-
-
 def quota(memberships: Path = MEMBERSHIPS, groups: Path = GROUPS) -> float | None:
     """Return the CPU quota of this process's cgroups in cores, or None if they set no limit.
 
@@ -40,6 +34,9 @@ def quota(memberships: Path = MEMBERSHIPS, groups: Path = GROUPS) -> float | Non
         if (limit := _limit(folder)) is not None
     ]
     return min(limits, default=None)
+
+
+_own_quota = cache(quota)  # read once: reading it takes longer than a search
 
 
 def _folders(line: str, groups: Path) -> list[Path]:

@@ -104,9 +104,7 @@ class SearchOptions(_Checked):
         partial(_optional, partial(_one_of, MODES)),
     )
     lam: float | None = option(
-        None,
-        "Weight λ of the dense score. Default: the encoder's own.",
-        partial(_optional, partial(number, least=0)),
+        None, "Weight λ of the dense score. Default: the encoder's own.", partial(_optional, partial(number, least=0))
     )
     candidates_from: str = option(
         "both",
@@ -134,11 +132,7 @@ class IndexOptions(_Checked):
         "mini", "mini (lexical and dense vectors), bm25, vectors, or a model: a folder or a Hugging Face id."
     )
     slices: int = option(768, "Number of slices that a document keeps.", partial(whole_number, least=1))
-    slicing: str = option(
-        "learned",
-        f"How tokens are assigned to slices: {', '.join(KINDS)}.",
-        partial(_one_of, KINDS),
-    )
+    slicing: str = option("learned", f"How tokens are assigned to slices: {', '.join(KINDS)}.", partial(_one_of, KINDS))
     query: str = option(
         "full",
         "full: every query token is scored. sliced: the query is sliced too, as in the paper.",

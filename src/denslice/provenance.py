@@ -1,11 +1,13 @@
-"""The provenance of a figure: commit, date, index format, hardware and versions, which every result is written with."""
+"""Lines of results: times, and their provenance (commit, date, index format, hardware and versions)."""
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import subprocess
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -42,6 +44,19 @@ def commit(code: Sequence[str] = ("src",)) -> str:
 def hardware() -> dict[str, Any]:
     """Return the processor's name and how many cores this process may use."""
     return {"cpu": _cpu_name(), "cores": cores()}
+
+
+def milliseconds(function: Callable[..., object], *arguments: object) -> float:
+    """Return how long a call takes."""
+    start = time.perf_counter()
+    function(*arguments)
+    return 1000 * (time.perf_counter() - start)
+
+
+def append_line(path: Path, line: Mapping[str, Any]) -> None:
+    """Append a line to a JSONL file of results, which is created if it does not exist."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def _version(package: str) -> str | None:

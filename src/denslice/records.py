@@ -24,6 +24,7 @@ SCORE_FIELDS = ("score", "lexical", "dense")
 FOUND_FIELDS = (*SCORE_FIELDS, "terms", "lost", "explanation", "cut")  # that a search adds to a document
 DEEPEST_META = 64  # levels of metadata, the same for Python, HTTP and files
 LARGEST_FLOAT32 = 3.4028234e38
+Progress = Callable[[int], None]  # is called with the number of documents that were done since the last call
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +66,18 @@ class Doc:
         if not self.meta:
             return "{}"
         if is_nested_deeper(self.meta, DEEPEST_META):
-            raise InputError(
-                f"metadata of document {self.id!r} is nested deeper than {DEEPEST_META} levels; flatten it"
-            )
+            problem = f"nested deeper than {DEEPEST_META} levels; flatten it"
+            raise InputError(f"metadata of document {self.id!r} is {problem}")
         try:
             if not all(isinstance(name, str) for name in self.meta):
                 raise TypeError("the names of fields must be strings")
-            return json.dumps(
-                dict(self.meta), ensure_ascii=False, allow_nan=False, sort_keys=True, default=_known_to_json
-            )
+            meta = dict(self.meta)
+            return json.dumps(meta, ensure_ascii=False, allow_nan=False, sort_keys=True, default=_known_to_json)
         except (TypeError, ValueError) as error:
             raise InputError(f"metadata of document {self.id!r} is not JSON: {error}") from None
+
+
+GivenDocs = Iterable[Doc | Mapping[str, Any]]  # documents as callers give them
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +92,10 @@ class Query:
     def from_dict(cls, fields: Mapping[str, Any]) -> Query:
         """Return the query of a JSON object; other fields are ignored."""
         rest = dict(fields)
-        return cls(
-            checked_id(_take(rest, (*ID_FIELDS, "qid"))),
-            _string(_take(rest, (*TEXT_FIELDS, "query")), "text"),
-            checked_vector(rest.get("vector")),
-        )
+        id, text = checked_id(_take(rest, (*ID_FIELDS, "qid"))), _take(rest, (*TEXT_FIELDS, "query"))
+        if not isinstance(text, str | None):
+            raise InputError(f"text is {type(text).__name__}, expected a string")
+        return cls(id, text or "", checked_vector(rest.get("vector")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +121,9 @@ class AskedQuery(Protocol):
 
     def tokens(self) -> set[str]:
         """Return the query's tokens."""
-        ...
 
     def explain(self, id: str) -> Explanation:
         """Explain the score of the document with this id."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -202,14 +201,18 @@ class Explanation:
     lost: tuple[Term, ...]
 
 
-def checked_docs(docs: Iterable[object], first: int = 0) -> Iterator[Doc]:
+def checked_docs(docs: object, first: int = 0) -> Iterator[Doc]:
     """Yield documents from Docs or mappings; an error names the position, counted from `first`, and the id.
 
     Errors of reading, which name a file and a line, pass unchanged.
     """
+    if isinstance(docs, str | Mapping | Doc) or not isinstance(docs, Iterable):
+        raise InputError(f"documents come in a list, not as one {type(docs).__name__}")
     for position, given in enumerate(docs, first):
         try:
-            doc = _checked(given) if isinstance(given, Doc) else Doc.from_dict(_mapping(given))
+            if not isinstance(given, Doc | Mapping):
+                raise InputError(f"a document is a Doc or a dict, not {type(given).__name__}")
+            doc = _checked(given) if isinstance(given, Doc) else Doc.from_dict(given)
         except InputError as error:
             raise InputError(f"document {position}{_id_note(given)}: {error}") from None
         yield doc
@@ -225,6 +228,13 @@ def checked_id(value: object) -> str:
     if not id.isprintable():
         raise InputError(f"id {id!r} has characters that cannot be printed")
     return id
+
+
+def checked_ids(ids: Iterable[object]) -> list[str]:
+    """Return the ids as strings, each once; raise InputError if they are one string or one is not valid."""
+    if isinstance(ids, str):
+        raise InputError(f"ids come in a list, not as one string: [{ids!r}]")
+    return list(dict.fromkeys(map(checked_id, ids)))
 
 
 def is_nested_deeper(value: object, levels: int) -> bool:
@@ -244,9 +254,8 @@ def _without_scores(fields: Mapping[str, Any]) -> dict[str, Any]:
     if not all(name in fields for name in ("meta", *SCORE_FIELDS)):
         return dict(fields)
     if fields.get("cut"):
-        raise InputError(
-            "a search returned only a part of this document; fetch it with GET /documents/ID and send that"
-        )
+        advice = "fetch it with GET /documents/ID and send that"
+        raise InputError(f"a search returned only a part of this document; {advice}")
     return {name: value for name, value in fields.items() if name not in FOUND_FIELDS}
 
 
@@ -305,12 +314,6 @@ def _checked(doc: Doc) -> Doc:
     return Doc(id, doc.text, doc.title, json_object(doc.meta), checked_vector(doc.vector))
 
 
-def _mapping(given: object) -> Mapping[str, Any]:
-    if not isinstance(given, Mapping):
-        raise InputError(f"a document is a Doc or a dict, not {type(given).__name__}")
-    return given
-
-
 def _id_note(given: object) -> str:
     """Return a note on the id of what was given as a document, for an error, or nothing if it has none."""
     fields = given if isinstance(given, Mapping) else {"id": given.id} if isinstance(given, Doc) else {}
@@ -343,14 +346,6 @@ def _known_to_json(value: object) -> object:
 def _take(fields: dict[str, Any], names: tuple[str, ...]) -> Any:
     found = [name for name in names if name in fields]
     return fields.pop(found[0]) if found else None
-
-
-def _string(value: object, name: str) -> str:
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise InputError(f"{name} is {type(value).__name__}, expected a string")
-    return value
 
 
 def _object(value: object, name: str) -> dict[str, Any]:

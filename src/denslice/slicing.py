@@ -201,7 +201,5 @@ def _place_greedily(columns: sp.csc_array, order: npt.NDArray[Any], slices: int,
     from denslice.array_loops import place_greedily
 
     starts = columns.indptr.astype(np.int64)
-    placed: npt.NDArray[np.int64] = place_greedily(
-        starts, columns.indices, columns.data, order, columns.shape[0], slices, room
-    )
-    return placed
+    found = place_greedily(starts, columns.indices, columns.data, order, columns.shape[0], slices, room)
+    return np.asarray(found)

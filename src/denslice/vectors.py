@@ -6,7 +6,7 @@ scipy.sparse is imported with the first vector, since it takes longer than all e
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -36,13 +36,12 @@ class Weights(NamedTuple):
 class Encoded:
     """A batch of encoded texts: lexical weights (n, vocabulary), and dense vectors if the encoder makes any.
 
-    `lengths` are in tokens, from encoders that normalise by them. `phrases` are those of queries.
+    `lengths` are in tokens, from encoders that normalise by them.
     """
 
     weights: sp.csr_array | Weights
     dense: Floats | None = None  # (n, dimensions) float32
     lengths: Ints | None = None  # (n,)
-    phrases: Phrases = field(default_factory=dict)
 
     @property
     def lexical(self) -> sp.csr_array:
@@ -54,11 +53,11 @@ class Encoded:
         """Return these rows as a batch of their own."""
         dense = None if self.dense is None else self.dense[chosen]
         lengths = None if self.lengths is None else self.lengths[chosen]
-        return Encoded(self.lexical[chosen], dense, lengths, self.phrases)
+        return Encoded(self.lexical[chosen], dense, lengths)
 
     @classmethod
     def joined(cls, batches: Sequence[Encoded]) -> Encoded:
-        """Return the rows of all batches as one batch, without phrases, which only queries have."""
+        """Return the rows of all batches as one batch."""
         dense = [batch.dense for batch in batches if batch.dense is not None]
         lengths = [batch.lengths for batch in batches if batch.lengths is not None]
         return cls(
@@ -111,18 +110,16 @@ def lexical_csr(weights: object, vocab: int | None = None) -> sp.csr_array:
         raise InputError(f"vectors have {matrix.shape[1]:,} columns, expected a vocabulary of {vocab:,}")
     least, most = matrix.data.min(initial=np.inf), matrix.data.max(initial=0)
     if least < 0:
-        raise InputError(
-            f"vectors hold negative weights, first in row {_row_of(matrix, matrix.data < 0)}; expected 0 or more"
-        )
+        row = _row_of(matrix, matrix.data < 0)
+        raise InputError(f"vectors hold negative weights, first in row {row}; expected 0 or more")
     if not matrix.has_canonical_format or least == 0:
         matrix = matrix.copy()
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
         most = matrix.data.max(initial=0)
     if not most < np.inf:
-        raise InputError(
-            f"vectors hold NaN or infinite weights, first in row {_row_of(matrix, ~np.isfinite(matrix.data))}"
-        )
+        row = _row_of(matrix, ~np.isfinite(matrix.data))
+        raise InputError(f"vectors hold NaN or infinite weights, first in row {row}")
     return matrix
 
 

@@ -41,16 +41,13 @@ def scaled(contender: Mapping[str, Any], measured: float, documents: int) -> flo
     return measured * documents / float(contender["documents"]) if contender["is_linear"] else measured
 
 
-def _rate(contender: Mapping[str, Any], k: int) -> float:
-    return next(float(one["queries_a_second"]) for one in contender["all_cores"] if one["k"] == k)
-
-
 def _row(contender: Mapping[str, Any], point: Mapping[str, Any], documents: int) -> list[str]:
     k, build, docs = point["k"], contender["build"], contender["documents"]
     name = contender["name"] if k == 10 else ""
     if k == 10 and docs < documents:
         name += f" ({docs:,} documents{', times scaled to all' if contender['is_linear'] else ''})"
-    rate = 1 / scaled(contender, 1 / _rate(contender, k), documents)
+    (measured,) = (one["queries_a_second"] for one in contender["all_cores"] if one["k"] == k)
+    rate = 1 / scaled(contender, 1 / measured, documents)
     times = [scaled(contender, point[name], documents) for name in ("p50_ms", "p95_ms")]
     speed = list(map(_figure, (*times, rate))) if is_good(point) else [MISSED] * 3
     recalls = [f"{point['recall@10']:.3f}", f"{point[f'recall@{k}']:.3f}"]

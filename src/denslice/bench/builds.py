@@ -12,14 +12,14 @@ import resource
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import sha256
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeVar
+from unittest.mock import patch
 
 from denslice.bench.bench_data import Collection
 from denslice.bench.contender import Contender
@@ -49,7 +49,8 @@ def built(contender: Contender, collection: Collection, work: Path) -> tuple[Pat
 def apart(function: Callable[..., Result], *arguments: object, threads: int | None = None) -> Result:
     """Call the function in a fresh process whose libraries use this many threads, and return its result."""
     settings = {} if threads is None else dict.fromkeys(THREADS, str(threads))
-    with _environment(settings), ProcessPoolExecutor(1, get_context("spawn")) as pool:
+    # the new process has these variables before its libraries load
+    with patch.dict(os.environ, settings), ProcessPoolExecutor(1, get_context("spawn")) as pool:
         return pool.submit(function, *arguments).result()
 
 
@@ -77,18 +78,3 @@ def peak_bytes() -> int:
         return int(lines["VmHWM"].split()[0]) * 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
-
-
-@contextmanager
-def _environment(changes: dict[str, str]) -> Iterator[None]:
-    """Set environment variables within the block: a process started in it sees them before its libraries load."""
-    before = {name: os.environ.get(name) for name in changes}
-    os.environ.update(changes)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name)
-            else:
-                os.environ[name] = value

@@ -20,14 +20,9 @@ from denslice.bench.peers.seismic_peer import Seismic
 from denslice.bench.timing import throughput, timed
 from denslice.errors import InputError
 
-SEISMIC = (
-    Seismic(),
-    Seismic(
-        "Seismic, larger", {"n_postings": 3000, "centroid_fraction": 0.2, "summary_energy": 0.5, "max_fraction": 6.0}
-    ),
-)
+LARGER = {"n_postings": 3000, "centroid_fraction": 0.2, "summary_energy": 0.5, "max_fraction": 6.0}
 PRUNINGS = tuple({"pruning": pruning} for pruning in (0.1, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5))
-OF_VECTORS: tuple[Contender, ...] = (*SEISMIC, Csr(), FLAT, HNSW, Paper())
+OF_VECTORS: tuple[Contender, ...] = (Seismic(), Seismic("Seismic, larger", LARGER), Csr(), FLAT, HNSW, Paper())
 OF_TEXTS: tuple[Contender, ...] = (Bm25s(),)
 Told = Callable[[str], None]
 
@@ -39,7 +34,7 @@ def contenders(collection: Collection, names: Sequence[str] = (), slices: int = 
     if isinstance(collection, BenchTexts):
         able += OF_TEXTS
     else:
-        able += [Denslice("denslice, pruning", kind, PRUNINGS), *OF_VECTORS]
+        able += [Denslice("denslice, pruning", kind, approximate=PRUNINGS), *OF_VECTORS]
     for name in names:
         if not any(one.name.startswith(name) for one in able):
             raise InputError(f"no contender {name!r}; there are {'; '.join(one.name for one in able)}")

@@ -18,6 +18,7 @@ from denslice.bench.gpu_collection import Loaded
 from denslice.bench.synthetic import SyntheticCollection
 from denslice.errors import DensliceError
 from denslice.options import SearchOptions
+from denslice.provenance import milliseconds
 from denslice.reproduce.table_page import markdown
 from denslice.search.gpu.cuda import cuda_devices
 from denslice.search.query import QueryVectors
@@ -26,6 +27,7 @@ ACTIVE, CANDIDATES, BATCH, K = 64, 10_000, 64, 1000
 WARMING = 0.5  # seconds: a GPU that has been idle is slower at first
 SLICES, FEWER = 768, (256, 128)  # dense vectors have as many dimensions
 Figures = dict[str, Any]
+Queries = Sequence[QueryVectors]
 
 
 class Bench:
@@ -89,7 +91,7 @@ class Bench:
     def _asked(self, loaded: Loaded, active: int | None) -> list[QueryVectors]:
         return [loaded.collection.query(number, active) for number in range(self.queries)]
 
-    def _timed(self, loaded: Loaded, name: str, queries: Sequence[QueryVectors], settings: SearchOptions) -> Figures:
+    def _timed(self, loaded: Loaded, name: str, queries: Queries, settings: SearchOptions) -> Figures:
         loaded.check(queries[:2], settings, K)
         took = _times(lambda query: loaded.search([query], settings), queries, self.repeats)
         return _told(loaded, name, took)
@@ -105,12 +107,7 @@ class Bench:
         return figures | {"queries_a_second": round(BATCH / figures["p50_ms"] * 1000)}
 
     def _peer(
-        self,
-        loaded: Loaded,
-        name: str,
-        queries: Sequence[QueryVectors],
-        search: Callable[[QueryVectors], Any],
-        complete: bool = True,
+        self, loaded: Loaded, name: str, queries: Queries, search: Callable[[QueryVectors], Any], complete: bool = True
     ) -> Figures:
         few = queries[: max(3, self.queries // 10)]
         positions, scores = search(few[0])
@@ -134,12 +131,7 @@ def _times(work: Callable[[Any], Any], given: Sequence[Any], repeats: int) -> li
     while time.perf_counter() - begun < WARMING:
         for one in given:
             work(one)
-    took = []
-    for one in [*given] * repeats:
-        start = time.perf_counter()
-        work(one)
-        took.append(1000 * (time.perf_counter() - start))
-    return took
+    return [milliseconds(work, one) for one in [*given] * repeats]
 
 
 def _told(loaded: Loaded, name: str, took: Sequence[float]) -> Figures:

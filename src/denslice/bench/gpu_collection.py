@@ -31,7 +31,6 @@ class Loaded:
         import cupy
 
         self.cupy, self.collection, self.dimensions = cupy, collection, dimensions
-        began = time.perf_counter()
         self.parts: list[SyntheticPart] = Drawing(collection, dimensions).parts()
         cupy.cuda.Device().synchronize()
         drawn = time.perf_counter()
@@ -40,7 +39,7 @@ class Loaded:
         for part in self.parts:
             part.drop_postings()
         cupy.get_default_memory_pool().free_all_blocks()
-        self.seconds, self.drawing_seconds = time.perf_counter() - drawn, drawn - began
+        self.seconds = time.perf_counter() - drawn
         told = self.searcher.info()
         self.bytes_a_posting = told["postings_bytes"] / max(1, told["postings"])
         self.masks = [NO_MASK] * len(self.parts)

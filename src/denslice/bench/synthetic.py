@@ -157,10 +157,8 @@ class Drawing:
 
     def _postings(self, keys: Any, weights: Any) -> Postings:
         cupy = self.cupy
-        blocks = [
-            self._block(keys[at : at + BLOCK_ROWS], weights[at : at + BLOCK_ROWS])
-            for at in range(0, len(keys), BLOCK_ROWS)
-        ]
+        spans = [slice(at, at + BLOCK_ROWS) for at in range(0, len(keys), BLOCK_ROWS)]
+        blocks = [self._block(keys[span], weights[span]) for span in spans]
         lists = [len(block[0]) for block in blocks]
         sizes = np.concatenate([block[1] for block in blocks])
         return Postings(

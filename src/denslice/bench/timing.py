@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from denslice.bench.bench_data import DEPTH, Best, Collection, recall
+from denslice.bench.bench_data import DEPTH, BenchTexts, Best, Collection, recall
 from denslice.bench.bench_table import is_good
 from denslice.bench.contender import Contender, Opened, Setting
 from denslice.bench.peers.faiss_peer import best_by_dense_product
+from denslice.provenance import milliseconds
 
 KS = (10, 100, 1000)
 SECONDS = 8.0  # that timing one setting may take, roughly: slow contenders are timed on fewer queries
@@ -22,7 +23,7 @@ SECONDS = 8.0  # that timing one setting may take, roughly: slow contenders are 
 def timed(contender: Contender, collection: Collection, folder: Path, best: Best, repeats: int) -> dict[str, Any]:
     """Return recall and times of every setting on one thread; one setting for each k is reported, with more repeats."""
     quiet = _probe()
-    collection.read_queries()
+    _ = collection.questions if isinstance(collection, BenchTexts) else collection.queries  # read before it is timed
     before = _resident()
     opened = contender.open(collection, folder)
     exact = best_by_dense_product(folder, DEPTH) if contender.dense else best
@@ -32,19 +33,13 @@ def timed(contender: Contender, collection: Collection, folder: Path, best: Best
         chosen = reportable(tried)
         chosen |= _times(opened, k, chosen["setting"], chosen["queries"], repeats) | {"reported": True}
         settings += tried
-    return {
-        "settings": settings,
-        "resident_bytes": max(0, _resident() - before),
-        "probe_ms": [quiet, _probe()],
-    }
+    return {"settings": settings, "resident_bytes": max(0, _resident() - before), "probe_ms": [quiet, _probe()]}
 
 
 def reportable(tried: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the fastest setting whose recall is good enough to be compared, else the one with the highest recall."""
     good = [one for one in tried if is_good(one)]
-    if not good:
-        return max(tried, key=lambda one: float(one["recall@10"]))
-    return min(good, key=lambda one: float(one["p50_ms"]))
+    return min(good, key=lambda one: one["p50_ms"]) if good else max(tried, key=lambda one: one["recall@10"])
 
 
 def throughput(
@@ -76,12 +71,7 @@ def _tried(opened: Opened, k: int, setting: Setting, exact: Best) -> dict[str, A
 def _times(opened: Opened, k: int, setting: Setting, queries: int, repeats: int) -> dict[str, Any]:
     """Return milliseconds of single searches over the queries and repeats."""
     asked = [opened.query(at) for at in range(queries)]
-    took = np.empty((repeats, queries))
-    for repeat in range(repeats):
-        for at, query in enumerate(asked):
-            start = time.perf_counter()
-            opened.search(query, k, setting)
-            took[repeat, at] = 1000 * (time.perf_counter() - start)
+    took = np.array([[milliseconds(opened.search, one, k, setting) for one in asked] for _ in range(repeats)])
     fastest = np.median(took.min(axis=0))  # of each query's fastest repeat, which a busy machine affects least
     figures = {"p50_ms": np.median(took), "p95_ms": np.percentile(took, 95), "p50_of_fastest_ms": fastest}
     return {"repeats": repeats} | {name: round(float(figure), 4) for name, figure in figures.items()}
@@ -90,12 +80,7 @@ def _times(opened: Opened, k: int, setting: Setting, queries: int, repeats: int)
 def _probe() -> float:
     """Return the median milliseconds of a fixed piece of work, which tells how busy the machine was."""
     numbers = np.random.default_rng(0).random(50_000)
-    took = []
-    for _ in range(100):
-        start = time.perf_counter()
-        np.sort(numbers)
-        took.append(1000 * (time.perf_counter() - start))
-    return round(float(np.median(took)), 3)
+    return round(float(np.median([milliseconds(np.sort, numbers) for _ in range(100)])), 3)
 
 
 def _resident() -> int:

@@ -71,9 +71,7 @@ def serve(
 def _opened(folder: Path, on: OpenOptions, ray: str | None, replicas: int, complete: bool) -> Iterator[Index | Cluster]:
     """Open the index in a folder, or the cluster if Ray has an address."""
     if ray is not None:
-        with open_cluster(
-            folder, ray, replicas=replicas, complete=complete, device=on.device, leave_out=on.leave_out
-        ) as cluster:
+        with open_cluster(folder, ray, replicas=replicas, complete=complete, **vars(on)) as cluster:
             yield cluster
     elif is_cluster(folder):
         raise InputError(f"{folder}: is a cluster of shards; say where Ray runs with --ray ADDRESS or --ray local")

@@ -18,10 +18,10 @@ from denslice.cluster.cluster_reader import ClusterReader
 from denslice.cluster.replicas import ReplicaOptions, Replicas
 from denslice.cluster.shard import Head
 from denslice.errors import DensliceError, InputError, MissingShardsError
+from denslice.index.doc_batches import DocBatch, encode_batches, ready_batches
 from denslice.index.search_verbs import SearchVerbs
-from denslice.index.writer import DocBatch, Progress, encode_batches, ready_batches
 from denslice.options import OpenOptions
-from denslice.records import Doc, checked_docs, checked_id
+from denslice.records import Doc, GivenDocs, Progress, checked_docs, checked_id, checked_ids
 from denslice.store import lock
 from denslice.store.backup import back_up
 from denslice.store.vocabulary import Growth
@@ -72,16 +72,8 @@ class Cluster(SearchVerbs):
 
     # --- writing
 
-    def add(
-        self,
-        docs: Iterable[Doc | Mapping[str, Any]],
-        *,
-        wait: float = lock.WAIT_SECONDS,
-        progress: Progress | None = None,
-    ) -> int:
+    def add(self, docs: GivenDocs, *, wait: float = lock.WAIT_SECONDS, progress: Progress | None = None) -> int:
         """Encode documents here, add each to the shard that owns its id, and return how many were added."""
-        if isinstance(docs, str | Mapping | Doc) or not isinstance(docs, Iterable):
-            raise InputError(f"documents come in a list, not as one {type(docs).__name__}")
 
         def batches(words: Growth) -> Iterator[DocBatch]:
             manifest = self.reader.snapshot.manifest
@@ -121,9 +113,7 @@ class Cluster(SearchVerbs):
 
     def delete(self, ids: Iterable[str], *, wait: float = lock.WAIT_SECONDS) -> int:
         """Delete the documents with these ids and return how many there were."""
-        if isinstance(ids, str):
-            raise InputError(f"ids come in a list, not as one string: [{ids!r}]")
-        owned = self._layout.by_owner(dict.fromkeys(map(checked_id, ids)))
+        owned = self._layout.by_owner(checked_ids(ids))
         return self._locked(wait, lambda: self._on_shards(shard.delete, {at: (some,) for at, some in owned.items()}))
 
     def merge(self, *, wait: float = lock.WAIT_SECONDS) -> int:

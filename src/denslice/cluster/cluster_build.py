@@ -11,9 +11,8 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +25,10 @@ from denslice.cluster.input_parts import VECTORS_SUFFIX, InputPart, columns, cut
 from denslice.cluster.shard import Head, new_shard
 from denslice.cluster.spool import Spool, write_spool
 from denslice.errors import DensliceError, InputError
+from denslice.index.doc_batches import DocBatch, encode_batches
 from denslice.index.from_files import Counter, texts_only
 from denslice.index.index import Index
-from denslice.index.writer import SAMPLE, DocBatch, encode_batches
+from denslice.index.writer import SAMPLE
 from denslice.options import IndexKeywords
 from denslice.records import Doc
 from denslice.store import lock
@@ -139,15 +139,14 @@ def _plan(inputs: Sequence[str], to: Path, chosen: IndexKeywords, shards: int, p
     """Return the plan in the folder if it is of the same build, or write a new one."""
     if shards < 1:
         raise InputError(f"shards must be a whole number of at least 1, not {shards!r}")
-    settings = _with_columns(inputs, chosen)
-    parts = tuple(cut(inputs, shards, part_bytes))
+    settings, parts = _with_columns(inputs, chosen), tuple(cut(inputs, shards, part_bytes))
+    plan = BuildPlan(str(to), settings, shards, parts, stamps(parts))
     path = to / BUILD_FOLDER / PLAN_FILE
     if path.exists():
-        return _same_build(_read_plan(path, to), BuildPlan(str(to), settings, shards, parts, stamps(parts)))
+        return _same_build(_read_plan(path, to), plan)
     shutil.rmtree(to / "head", ignore_errors=True)
     Index.create(to / "head", **settings)
-    plan = BuildPlan(str(to), settings, shards, parts, stamps(parts))
-    replace_file(path, json.dumps(_plan_json(plan)).encode())
+    replace_file(path, json.dumps({name: value for name, value in asdict(plan).items() if name != "folder"}).encode())
     return plan
 
 
@@ -164,24 +163,10 @@ def _with_columns(inputs: Sequence[str], chosen: IndexKeywords) -> IndexKeywords
     return {"encoder": "vectors", "vocab": columns(inputs), **chosen}
 
 
-def _docs(parts: Sequence[InputPart], chosen: IndexKeywords) -> Iterator[Doc]:
-    docs = chain.from_iterable(map(read_part, parts))
-    return docs if "encoder" in chosen else texts_only(docs)
-
-
-def _plan_json(plan: BuildPlan) -> dict[str, Any]:
-    return {
-        "chosen": dict(plan.chosen),
-        "shards": plan.shards,
-        "parts": [part.to_json() for part in plan.parts],
-        "stamps": dict(plan.stamps),
-    }
-
-
 def _read_plan(path: Path, to: Path) -> BuildPlan:
     try:
         saved = json.loads(path.read_bytes())
-        parts = tuple(InputPart.from_json(part) for part in saved.pop("parts"))
+        parts = tuple(InputPart(**{**part, "files": tuple(part["files"])}) for part in saved.pop("parts"))
         return BuildPlan(str(to), parts=parts, **saved)
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: cannot be read ({error}); remove {to} and build again") from error
@@ -195,8 +180,8 @@ def _same_build(saved: BuildPlan, wanted: BuildPlan) -> BuildPlan:
         ("other inputs", saved.stamps, wanted.stamps),
     ):
         if before != now:
-            problem = f"an interrupted build here has {name}; finish that one, or remove the folder"
-            raise InputError(f"{saved.folder}: {problem}")
+            advice = "finish that one, or remove the folder"
+            raise InputError(f"{saved.folder}: an interrupted build here has {name}; {advice}")
     return saved
 
 
@@ -228,7 +213,8 @@ def _encoded(plan: BuildPlan, part: InputPart, words: Growth) -> Iterator[DocBat
         return
     manifest = Snapshot(plan.layout.head).manifest
     encoder = encoders.load(manifest.encoder, manifest.encoder_options, words)
-    yield from encode_batches(_docs([part], plan.chosen), encoder)
+    docs = read_part(part)
+    yield from encode_batches(docs if "encoder" in plan.chosen else texts_only(docs), encoder)
 
 
 # --- words and slicing
@@ -239,10 +225,8 @@ def _settle(plan: BuildPlan, head: Head) -> None:
     words = Growth(Vocabulary())
     spools = [Spool(plan.spool(number)) for number in range(len(plan.parts))]
     plan.ids(0).parent.mkdir(exist_ok=True)
-    for number, spool in enumerate(spools):
-        if head.grows:
-            theirs = spool.words()
-            save_array(plan.ids(number), np.fromiter(map(words.place, theirs), np.int64, len(theirs)))
+    for number, spool in enumerate(spools if head.grows else ()):
+        save_array(plan.ids(number), np.array([words.place(word) for word in spool.words()], dtype=np.int64))
     dimensions = next((spool.dimensions for spool in spools if spool.docs), None)
     head.settle(words.new_words, stacked(list(_sample(plan, spools))), dimensions)
 
@@ -313,8 +297,7 @@ def _on_workers(
     if not numbers:
         return
     ray = ray_engine.load()
-    context = ray.data.DataContext.get_current()
-    context.enable_progress_bars = False
+    ray.data.DataContext.get_current().enable_progress_bars = False
     rows = ray.data.from_items([{"number": number} for number in numbers], override_num_blocks=len(numbers))
     if workers.gpus:
         pool = ray.data.ActorPoolStrategy(min_size=1, max_size=len(numbers))

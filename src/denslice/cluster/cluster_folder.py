@@ -77,7 +77,6 @@ def read_layout(folder: Path) -> Layout:
     except (ValueError, KeyError, TypeError) as error:
         raise IndexFormatError(f"{path}: cannot be read ({error}); the cluster is damaged") from error
     if found != CLUSTER_FORMAT or not isinstance(shards, int) or shards < 1:
-        raise IndexFormatError(
-            f"{path}: cluster format {found!r} with {shards!r} shards; this version reads format {CLUSTER_FORMAT}"
-        )
+        problem = f"cluster format {found!r} with {shards!r} shards"
+        raise IndexFormatError(f"{path}: {problem}; this version reads format {CLUSTER_FORMAT}")
     return Layout(folder, shards)

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import heapq
+import pickle
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from itertools import islice
+from typing import Any, cast
 
 import numpy as np
 
 from denslice.cluster.cluster_folder import Layout
-from denslice.cluster.merge_rankings import merge
-from denslice.cluster.replica import Explain, Fetch, Find, ReplicaRequest, packed, unpacked
+from denslice.cluster.replica import Explain, Fetch, Find, ReplicaRequest
 from denslice.cluster.replicas import Replicas
 from denslice.errors import MissingShardsError
 from denslice.index.index_info import IndexInfo
-from denslice.index.reader import BATCH, Reader
+from denslice.index.reader import Reader
 from denslice.options import SearchOptions
 from denslice.records import Doc, Explanation
-from denslice.search.query import Found, QueryVectors
+from denslice.search.query import NO_SCORES, Found, QueryVectors
 from denslice.stage_timers import stage
 from denslice.store.segment import Segment
 from denslice.store.snapshot import Snapshot
 from denslice.vectors import Ints
+
+RankedRow = tuple[float, str, int, int, float, float]  # negated score, id, shard, row, lexical, dense
 
 
 class ClusterStatistics:
@@ -47,11 +51,9 @@ class ClusterStatistics:
         """The document frequency of every token (vocab,), updated from the previous reader by changed shards."""
         total = np.zeros(self.vocab, dtype=np.int64)
         before, self._before = self._before, None
-        old: tuple[Snapshot, ...] = before.shards if before else ()
         if before:
             total[: before.vocab] += before._frequencies
-        changed = set(old) ^ set(self.shards)
-        for shard in changed:
+        for shard in set(before.shards if before else ()) ^ set(self.shards):
             counts = shard.document_frequencies(np.arange(self.vocab))
             total += counts if shard in self.shards else -counts
         return total
@@ -83,8 +85,8 @@ class ClusterReader(Reader):
     def find(self, queries: Sequence[QueryVectors], options: SearchOptions) -> list[Found]:
         """Search all shards, with one call to each, and merge their rankings for each query."""
         with stage("search"):
-            answers = self._ask(dict.fromkeys(range(self.layout.shards), packed(Find(queries, options))))
-        missing = self._missing(answers)
+            answers = self._ask(dict.fromkeys(range(self.layout.shards), pickle.dumps(Find(queries, options))))
+        missing = tuple(self._name(shard) for shard in range(self.layout.shards) if shard not in answers)
         if missing and (self.complete or not answers):
             raise MissingShardsError(missing)
         found = ({shard: answer[at] for shard, answer in answers.items()} for at in range(len(queries)))
@@ -92,18 +94,11 @@ class ClusterReader(Reader):
 
     def explain_vectors(self, query: QueryVectors, whole: QueryVectors, id: str) -> Explanation:
         """Explain the score of a document in its shard."""
-        found: Explanation = self._ask_owner(id, Explain(query, whole, id))
-        return found
-
-    def docs(self) -> Iterator[Doc]:
-        """Yield every document, shard after shard."""
-        for segment in self.every_segment():
-            yield from segment.live_docs(BATCH)
+        return cast(Explanation, self._ask_owner(id, Explain(query, whole, id)))
 
     def get(self, id: str) -> Doc | None:
         """Return the document with this id, or None."""
-        found: list[Doc | None] = self._ask_owner(id, Fetch([id]))
-        return found[0]
+        return cast(Doc | None, self._ask_owner(id, Fetch([id]))[0])
 
     def every_segment(self) -> list[Segment]:
         """Return the segments of all shards."""
@@ -129,7 +124,7 @@ class ClusterReader(Reader):
         """Fetch the documents of a ranking in its order. One that was deleted meanwhile has only its id."""
         owned = self.layout.by_owner(found.ids)
         with stage("documents"):
-            answers = self._ask({shard: packed(Fetch(ids)) for shard, ids in owned.items()})
+            answers = self._ask({shard: pickle.dumps(Fetch(ids)) for shard, ids in owned.items()})
         if missing := [self._name(shard) for shard in owned if shard not in answers]:
             raise MissingShardsError(missing)
         pairs = (zip(ids, answers[shard], strict=True) for shard, ids in owned.items())
@@ -139,7 +134,7 @@ class ClusterReader(Reader):
     def _ask_owner(self, id: str, question: ReplicaRequest) -> Any:
         """Return the response of the shard that owns an id."""
         shard = self.layout.owner(id)
-        answers = self._ask({shard: packed(question)})
+        answers = self._ask({shard: pickle.dumps(question)})
         if shard not in answers:
             raise MissingShardsError([self._name(shard)])
         return answers[shard]
@@ -148,10 +143,7 @@ class ClusterReader(Reader):
         """Send requests to shards, and return responses at the commits of this reader or later ones."""
         commits = {shard: self.shards[shard].manifest.commit for shard in questions}
         answers = self.replicas.ask({shard: (commits[shard], asked) for shard, asked in questions.items()})
-        return {shard: unpacked(answer) for shard, answer in answers.items()}
-
-    def _missing(self, answers: dict[int, Any]) -> tuple[str, ...]:
-        return tuple(self._name(shard) for shard in range(self.layout.shards) if shard not in answers)
+        return {shard: pickle.loads(answer) for shard, answer in answers.items()}
 
     def _name(self, shard: int) -> str:
         return str(self.layout.shard(shard).relative_to(self.layout.folder))
@@ -162,3 +154,26 @@ def _opened(layout: Layout, number: int, known: dict[Any, Snapshot]) -> Snapshot
     before = known.get(layout.shard(number))
     shard = Snapshot(layout.shard(number), before)
     return before if before and before.manifest.commit == shard.manifest.commit else shard
+
+
+def merge(found: Mapping[int, Found], k: int, missing: tuple[str, ...] = ()) -> Found:
+    """Return the k best of the shards' k best, in the order of one index; `segments` then holds shard numbers."""
+    best = list(islice(heapq.merge(*(_ranked_rows(shard, one) for shard, one in found.items())), k))
+    scores, ids, shards, rows, lexical, dense = zip(*best, strict=True) if best else ((),) * 6
+    has_dense = any(len(one.dense) for one in found.values())
+    return Found(
+        np.array(shards, dtype=np.int64),
+        np.array(rows, dtype=np.int64),
+        list(ids),
+        -np.array(scores, dtype=np.float32),
+        np.array(lexical, dtype=np.float32),
+        np.array(dense, dtype=np.float32) if has_dense else NO_SCORES,
+        missing,
+    )
+
+
+def _ranked_rows(shard: int, found: Found) -> Iterator[RankedRow]:
+    dense = found.dense.tolist() if len(found.dense) else [0.0] * len(found.ids)
+    scores, rows, lexical = (-found.scores).tolist(), found.rows.tolist(), found.lexical.tolist()
+    for score, id, row, *parts in zip(scores, found.ids, rows, lexical, dense, strict=True):
+        yield score, id, shard, row, parts[0], parts[1]

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from denslice.corpus import documents
 from denslice.corpus.datasets import is_dataset
-from denslice.corpus.documents import (
-    LINE_FORMATS,
-    distinct_docs,
-    file_docs,
-    folder_files,
-    is_folder,
-    read_docs,
-    read_vectors,
-)
+from denslice.corpus.documents import LINE_FORMATS
 from denslice.corpus.lines import ending, is_gzip, reading
 from denslice.errors import InputError
 from denslice.records import Doc
@@ -49,15 +42,6 @@ class InputPart:
         """Whether the part holds ready vectors."""
         return self.files[0].endswith(VECTORS_SUFFIX)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the part as a JSON object."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, part: dict[str, Any]) -> InputPart:
-        """Return the part of a JSON object that `to_json` returned."""
-        return cls(**{**part, "files": tuple(part["files"])})
-
 
 def cut(inputs: Sequence[str], shards: int, size: int | None = None) -> list[InputPart]:
     """Cut the inputs into parts of about `size` bytes, in order. The default size depends on the number of shards."""
@@ -70,9 +54,9 @@ def cut(inputs: Sequence[str], shards: int, size: int | None = None) -> list[Inp
 def read_part(part: InputPart) -> Iterator[Doc]:
     """Read the documents of a part of texts."""
     if is_dataset(part.files[0]):
-        return read_docs(part.files)
+        return documents.read_docs(part.files)
     root = Path(part.root) if part.root else None
-    docs = distinct_docs([file_docs(Path(file), root, part.start, part.end) for file in part.files])
+    docs = documents.distinct_docs([documents.file_docs(Path(file), root, part.start, part.end) for file in part.files])
     return _renumbered(docs, part) if part.start else docs
 
 
@@ -103,9 +87,9 @@ def _found(name: str) -> list[tuple[list[str], str | None]]:
     if is_dataset(name):
         return [([name], None)]
     path = Path(name).absolute()
-    if not is_folder(path):
+    if not documents.is_folder(path):
         return [([str(path)], None)]
-    files = [str(file) for file in folder_files(path)]
+    files = [str(file) for file in documents.folder_files(path)]
     tables = [file for file in files if ending(Path(file)) in LINE_FORMATS]
     return [([file], str(path)) for file in tables] if tables else [(files, str(path))]
 
@@ -158,10 +142,8 @@ def _renumbered(docs: Iterator[Doc], part: InputPart) -> Iterator[Doc]:
         file = part.files[0]
         with Path(file).open("rb") as whole:
             before = sum(whole.read(min(1 << 20, part.start - at)).count(b"\n") for at in range(0, part.start, 1 << 20))
-        message = re.sub(
-            rf"^{re.escape(file)}:(\d+): ", lambda found: f"{file}:{before + int(found[1])}: ", str(error), count=1
-        )
-        raise InputError(message) from None
+        place, message = rf"^{re.escape(file)}:(\d+): ", str(error)
+        raise InputError(re.sub(place, lambda found: f"{file}:{before + int(found[1])}: ", message, count=1)) from None
 
 
 def _bytes(name: str) -> int:
@@ -179,6 +161,4 @@ def _shape(name: str) -> tuple[int, int]:
         raise InputError(f"{name}: not a scipy sparse .npz: {error}") from None
 
 
-@lru_cache(maxsize=1)
-def _vectors(name: str) -> tuple[list[str], sp.csr_array]:
-    return read_vectors(name)
+_vectors = lru_cache(maxsize=1)(documents.read_vectors)

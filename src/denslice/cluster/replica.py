@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -56,16 +56,6 @@ class Explain(NamedTuple):
 
 
 ReplicaRequest = Find | Fetch | Explain
-
-
-def packed(request: ReplicaRequest) -> bytes:
-    """Serialise a request."""
-    return pickle.dumps(request)
-
-
-def unpacked(response: bytes) -> Any:
-    """Deserialise a response."""
-    return pickle.loads(response)
 
 
 @contextmanager

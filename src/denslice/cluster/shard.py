@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from denslice.errors import IndexFormatError
+from denslice.index.doc_batches import DocBatch
 from denslice.index.index import Index
-from denslice.index.writer import DocBatch, Writer
+from denslice.index.writer import Writer
 from denslice.store import lock
 from denslice.store.backup import back_up
 from denslice.store.files import sync_folder
@@ -115,4 +116,4 @@ def _take(head: Snapshot, shard: Path, batches: Iterable[DocBatch]) -> int:
 
 def _write(shard: Path, work: Callable[[Writer], int]) -> int:
     """Commit a change of a shard. Its merges run here, because the process of a worker goes on with other tasks."""
-    return Index.open(shard).write(work, SHARD_LOCK_WAIT, alone=True, merge_in_thread=False)
+    return Index.open(shard).write(work, SHARD_LOCK_WAIT, alone=True, in_thread=False)

@@ -18,10 +18,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from denslice.cluster.cluster_folder import owner
-from denslice.index.writer import DocBatch
+from denslice.index.doc_batches import DocBatch
 from denslice.records import Doc
 from denslice.store.files import load_array, save_arrays, sync_folder
-from denslice.store.vocabulary import Piece, merged_words, word_arrays
+from denslice.store.vocabulary import Piece, word_arrays
 from denslice.vectors import Array, Encoded, Ints
 
 
@@ -61,12 +61,11 @@ class Spool:
     def words(self) -> list[str]:
         """Return the words in the order of their ids."""
         words, starts, order = (self._load(name) for name in ("words", "starts", "sorted"))
-        return merged_words([Piece(0, words, starts, order, self.folder)])
+        return Piece(0, words, starts, order, self.folder).words()
 
     def weights(self, ids: Ints | None) -> sp.csr_array:
         """Return the weights of all documents in reading order. `ids` maps token ids to those of the collection."""
-        rows = np.argsort(self._load("order"), kind="stable")
-        return self._of(rows, ids)
+        return self._of(np.argsort(self._load("order"), kind="stable"), ids)
 
     def of(self, shard: int, ids: Ints | None) -> DocBatch:
         """Return the documents that a shard owns, in reading order."""
@@ -105,7 +104,8 @@ def _arrays(batches: Sequence[DocBatch], shards: int) -> dict[str, Array]:
     empty = Encoded(sp.csr_array((0, 1), dtype=np.float32))
     encoded = Encoded.joined([one for _, one in batches] or [empty]).rows(order)
     weights = encoded.lexical
-    lines = [_line(docs[at]) for at in order.tolist()]
+    fields = ([doc.id, doc.text, doc.title, json.loads(doc.meta_json())] for doc in (docs[at] for at in order.tolist()))
+    lines = [json.dumps(one, ensure_ascii=True).encode() for one in fields]
     arrays: dict[str, Array] = {
         "order": order,
         "shard_starts": np.searchsorted(owners[order], np.arange(shards + 1)),
@@ -115,12 +115,8 @@ def _arrays(batches: Sequence[DocBatch], shards: int) -> dict[str, Array]:
         "width": np.array([weights.shape[1]]),
         "lengths": np.zeros(len(docs), np.int64) if encoded.lengths is None else encoded.lengths,
         "doc_bytes": np.frombuffer(b"".join(lines), dtype=np.uint8),
-        "doc_starts": np.concatenate([[0], np.cumsum([len(line) for line in lines], dtype=np.int64)]),
+        "doc_starts": np.cumsum([0, *map(len, lines)], dtype=np.int64),
     }
     if encoded.dense is not None:
         arrays["dense"] = encoded.dense.astype(np.float16)  # as segments store them
     return arrays
-
-
-def _line(doc: Doc) -> bytes:
-    return json.dumps([doc.id, doc.text, doc.title, json.loads(doc.meta_json())], ensure_ascii=True).encode()

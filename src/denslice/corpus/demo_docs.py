@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import os
 import sys
 import sysconfig
@@ -21,16 +20,7 @@ QUESTIONS = (
 )
 
 # Folders that are skipped: they hold no library, or one that newer Pythons have dropped.
-TESTS_AND_PROGRAMS = {
-    "__pycache__",
-    "_bundled",
-    "idlelib",
-    "lib-dynload",
-    "site-packages",
-    "test",
-    "tests",
-    "turtledemo",
-}
+NO_LIBRARY = {"__pycache__", "_bundled", "idlelib", "lib-dynload", "site-packages", "test", "tests", "turtledemo"}
 DROPPED = {"distutils", "lib2to3"}
 SHORTEST = 20  # characters of a docstring that is worth searching
 LONGEST_SIGNATURE = 60
@@ -49,15 +39,13 @@ def stdlib_docs() -> Iterator[Doc]:
                 seen.add(doc.id)
                 yield doc
     if not seen:
-        version = f"{sys.version_info.major}.{sys.version_info.minor}"
-        raise InputError(
-            f"{root}: no source files of Python {version}'s standard library, which the demo searches; install them"
-        )
+        library = "Python {}.{}'s standard library".format(*sys.version_info)
+        raise InputError(f"{root}: no source files of {library}, which the demo searches; install them")
 
 
 def _sources(root: Path) -> Iterator[Path]:
     for here, folders, names in os.walk(root):
-        folders[:] = sorted(name for name in folders if name not in TESTS_AND_PROGRAMS | DROPPED)
+        folders[:] = sorted(name for name in folders if name not in NO_LIBRARY | DROPPED)
         yield from (Path(here, name) for name in sorted(names) if name.endswith(".py"))
 
 
@@ -74,7 +62,7 @@ def _file_docs(path: Path, module: str) -> Iterator[Doc]:
     except (OSError, SyntaxError, ValueError):
         return
     for name, node in _documented(tree, module):
-        text = _docstring(node)
+        text = ast.get_docstring(node) or ""
         if len(text) >= SHORTEST:
             yield Doc(name, text, _title(name, node), {"module": module, "kind": _kind(node)})
 
@@ -87,10 +75,6 @@ def _documented(node: Documented, name: str) -> Iterator[tuple[str, Documented]]
     for child in node.body:
         if isinstance(child, ast.ClassDef | Function) and not child.name.startswith("_"):
             yield from _documented(child, f"{name}.{child.name}")
-
-
-def _docstring(node: Documented) -> str:
-    return inspect.cleandoc(ast.get_docstring(node, clean=False) or "")
 
 
 def _title(name: str, node: Documented) -> str:

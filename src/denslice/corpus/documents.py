@@ -75,7 +75,7 @@ def read_vectors(path: str | Path, vocab: int | None = None) -> tuple[list[str],
 
 def _doc_source(name: str | Path) -> Iterator[Placed[Doc]]:
     if is_dataset(name):
-        return _ir_docs(str(name))
+        return _records(str(name), enumerate(load_dataset(str(name), "docs").docs_iter(), 1), _ir_doc, "documents")
     if str(name) == STDIN:
         return _records("stdin", read_lines(Path("/dev/stdin")), _json_doc, "documents")
     path = Path(name)
@@ -89,10 +89,8 @@ def folder_files(folder: Path) -> list[Path]:
     corpus = _beir_file(folder, "corpus.jsonl")
     if files := [corpus] if corpus else _tables(folder) or _texts(folder):
         return files
-    raise InputError(
-        f"{folder}: nothing to read in this folder; expected corpus.jsonl, .jsonl or .tsv files, "
-        "or .txt and .md files, each also as .gz"
-    )
+    expected = "corpus.jsonl, .jsonl or .tsv files, or .txt and .md files, each also as .gz"
+    raise InputError(f"{folder}: nothing to read in this folder; expected {expected}")
 
 
 def file_docs(path: Path, root: Path | None = None, start: int = 0, end: int | None = None) -> Iterator[Placed[Doc]]:
@@ -106,7 +104,8 @@ def file_docs(path: Path, root: Path | None = None, start: int = 0, end: int | N
 
 def _query_source(name: str | Path) -> Iterator[Placed[Query]]:
     if is_dataset(name):
-        return _ir_queries(str(name))
+        rows = enumerate(load_dataset(str(name), "queries").queries_iter(), 1)
+        return _records(str(name), rows, _ir_query, "queries")
     path = Path(name)
     if not is_folder(path):
         return _query_file(path)
@@ -122,9 +121,8 @@ def _query_file(path: Path) -> Iterator[Placed[Query]]:
 
 
 def _unknown_ending(path: Path, known: tuple[str, ...]) -> InputError:
-    return InputError(
-        f"{path}: the extension {ending(path)!r} is not supported; use {', '.join(known)}, each also as .gz"
-    )
+    advice = f"use {', '.join(known)}, each also as .gz"
+    return InputError(f"{path}: the extension {ending(path)!r} is not supported; {advice}")
 
 
 # --- folders
@@ -306,14 +304,6 @@ def _checked_ids(placed: Iterable[tuple[str, str | int]]) -> list[str]:
 
 
 # --- ir_datasets
-
-
-def _ir_docs(name: str) -> Iterator[Placed[Doc]]:
-    return _records(name, enumerate(load_dataset(name, "docs").docs_iter(), 1), _ir_doc, "documents")
-
-
-def _ir_queries(name: str) -> Iterator[Placed[Query]]:
-    return _records(name, enumerate(load_dataset(name, "queries").queries_iter(), 1), _ir_query, "queries")
 
 
 def _ir_doc(row: Any) -> Doc:

@@ -26,19 +26,15 @@ class Encoder(Protocol):
 
     def encode_docs(self, items: Sequence[Any]) -> Encoded:
         """Return the lexical weights (n, vocabulary) of documents; a growing vocabulary takes in their new tokens."""
-        ...
 
     def encode_queries(self, items: Sequence[Any]) -> Encoded:
         """Return the lexical weights (n, vocabulary) of queries, over the tokens that the vocabulary has."""
-        ...
 
     def token(self, id: int) -> str:
         """Return the token with this id, for people to read."""
-        ...
 
     def phrases(self, text: str) -> Phrases:
         """Return the phrases of a text by token id, which several phrases may share; none if tokens are words only."""
-        ...
 
 
 class EncoderKind(NamedTuple):

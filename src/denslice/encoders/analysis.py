@@ -65,7 +65,8 @@ class Analyzer:
         known = [*Stemmer.algorithms(), *STEMMERS]
         if self.language not in known:
             raise InputError(f"language {self.language!r} is not known; choose one of {', '.join(known)}")
-        if self.stop_words is not None and not _are_words(self.stop_words):
+        words = () if self.stop_words is None else self.stop_words
+        if not isinstance(words, tuple) or not all(isinstance(word, str) for word in words):
             raise InputError(f"stop_words is {self.stop_words!r}, expected a tuple of words")
 
     def words(self, text: str) -> list[str]:
@@ -130,7 +131,3 @@ def _pairs(run: str) -> list[str]:
     if len(run) == 1 or not _has_cjk(run):
         return [run]
     return [run[at : at + 2] for at in range(len(run) - 1)]
-
-
-def _are_words(value: object) -> bool:
-    return isinstance(value, tuple) and all(isinstance(word, str) for word in value)

@@ -22,7 +22,7 @@ from denslice.encoders.analysis import Analyzer, WordCache, has_words
 from denslice.errors import InputError
 from denslice.scalars import number
 from denslice.store.vocabulary import ABSENT, WordIds
-from denslice.vectors import Encoded, Floats, Ints, Phrases, Weights, csr
+from denslice.vectors import Encoded, Floats, Phrases, Weights, csr
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -77,9 +77,7 @@ class Bm25Config:
 
     def to_json(self) -> dict[str, Any]:
         """Return the settings as a JSON object."""
-        settings = asdict(self)
-        settings["stop_words"] = None if self.stop_words is None else list(self.stop_words)
-        return settings
+        return asdict(self) | {"stop_words": None if self.stop_words is None else list(self.stop_words)}
 
     @classmethod
     def from_json(cls, settings: Mapping[str, Any]) -> Bm25Config:
@@ -125,7 +123,7 @@ class Bm25:
             phrases.append(self._doc_phrases(split) if self.config.phrases else [])
         ids, rows = _flat(words)
         lengths = np.bincount(rows[ids != STOP], minlength=len(texts))
-        norms = self._norms(lengths)
+        norms = self.config.k1 * (1 - self.config.b + self.config.b * lengths / self.config.average_length)
         weights = _saturated(self._counts(ids, rows, len(texts)), norms)
         if self.config.phrases:
             weights += self.config.phrases * _saturated(self._counts(*_flat(phrases), len(texts)), norms)
@@ -133,35 +131,30 @@ class Bm25:
 
     def encode_queries(self, texts: Sequence[str]) -> Encoded:
         """Return how often each word of the vocabulary occurs in each query; other words are dropped."""
-        phrases: dict[int, tuple[str, ...]] = {}
-        counted = [self._counted(text, phrases) for text in texts]
+        counted = [self._counted(text) for text in texts]
         starts = np.fromiter(accumulate(map(len, counted), initial=0), np.int32, len(texts) + 1)
         columns = np.fromiter((id for row in counted for id, _ in row), np.int32, starts[-1])
         counts = np.fromiter((count for row in counted for _, count in row), np.float32, starts[-1])
-        return Encoded(Weights(counts, columns, starts, (len(texts), len(self.words))), phrases=phrases)
+        return Encoded(Weights(counts, columns, starts, (len(texts), len(self.words))))
 
     def phrases(self, text: str) -> Phrases:
         """Return the phrases of a text, as stems in order, by the token id of their bucket."""
         found: dict[int, tuple[str, ...]] = {}
-        if self.config.phrases:
-            self._paired(self.analyzer.words(text), found)
+        for pair in pairwise(self.analyzer.words(text)) if self.config.phrases else ():
+            id, phrase = self._phrase_id(pair), " ".join(pair)
+            if id != ABSENT and phrase not in found.get(id, ()):
+                found[id] = (*found.get(id, ()), phrase)
         return found
 
-    def _paired(self, words: Sequence[str], phrases: dict[int, tuple[str, ...]]) -> list[int]:
-        """Return the token id of each phrase, or ABSENT, and add the known phrases to `phrases`."""
-        pairs = [" ".join(pair) for pair in pairwise(words)]
-        ids = [self.words.find(_name(_bucket(*map(_hash, pair)))) for pair in pairwise(words)]
-        for id, phrase in zip(ids, pairs, strict=True):
-            if id != ABSENT and phrase not in phrases.get(id, ()):
-                phrases[id] = (*phrases.get(id, ()), phrase)
-        return ids
+    def _phrase_id(self, pair: tuple[str, str]) -> int:
+        return self.words.find(_name(_bucket(*map(_hash, pair))))
 
-    def _counted(self, text: str, phrases: dict[int, tuple[str, ...]]) -> list[tuple[int, int]]:
-        """Return the known tokens of a text, sorted, with their counts, and add the known phrases to `phrases`."""
+    def _counted(self, text: str) -> list[tuple[int, int]]:
+        """Return the known tokens of a query, sorted, with their counts."""
         words = self.analyzer.words(text) if has_words(text) else []  # a line of underscores is a word in a document
         counts = Counter(map(self.words.find, words))
         if self.config.phrases:
-            counts.update(self._paired(words, phrases))
+            counts.update(map(self._phrase_id, pairwise(words)))
         return sorted(pair for pair in counts.items() if pair[0] > ABSENT)
 
     def _doc_phrases(self, words: Sequence[str]) -> list[int]:
@@ -196,9 +189,6 @@ class Bm25:
             hashed = [(_hash(stem), at) for stem, at in stems]
             for (one, first), (other, last) in pairwise(hashed):
                 yield Token(id_of(_name(_bucket(one, other))), first, last)
-
-    def _norms(self, lengths: Ints) -> npt.NDArray[np.floating]:
-        return self.config.k1 * (1 - self.config.b + self.config.b * lengths / self.config.average_length)
 
     def _counts(self, ids: IdArray, rows: IdArray, texts: int) -> sp.csr_array:
         known, vocab = ids > ABSENT, len(self.words)

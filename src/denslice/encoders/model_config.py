@@ -51,9 +51,8 @@ class ModelConfig:
         if self.dense == "none" and (self.dimensions is not None or self.normalise):
             raise InputError("dimensions and normalise belong to the dense vector, and dense is none")
         if self.lexical not in TOKEN_HEADS and self.head_width is not None:
-            raise InputError(
-                f"head_width belongs to the head of {' and '.join(TOKEN_HEADS)}, and lexical is {self.lexical}"
-            )
+            heads = " and ".join(TOKEN_HEADS)
+            raise InputError(f"head_width belongs to the head of {heads}, and lexical is {self.lexical}")
         if self.lexical == "words" and (self.query_prompt or self.doc_prompt):
             raise InputError("lexical is words, and the words of a prompt would be weighed as words of the text")
         self._check_types()

@@ -17,10 +17,9 @@ Values = Mapping[str, float]  # query → value of one measure
 def p_values(evaluations: Sequence[Evaluation]) -> dict[tuple[str, str], float]:
     """Return p of each later run against the first, by run and measure, Holm-corrected over all of them."""
     first, *others = evaluations
-    pairs = [(one, measure) for one in others for measure in first.means]
-    return corrected_p(
-        {(one.name, measure): (first.per_query[measure], one.per_query[measure]) for one, measure in pairs}
-    )
+    names = [(one, measure) for one in others for measure in first.means]
+    pairs = {(one.name, measure): (first.per_query[measure], one.per_query[measure]) for one, measure in names}
+    return corrected_p(pairs)
 
 
 def corrected_p(pairs: Mapping[Key, tuple[Values, Values]]) -> dict[Key, float]:

@@ -61,7 +61,7 @@ def evaluate_files(
     judged = read_qrels(qrels)
     found = []
     for path in runs:
-        run = {ranking.query_id: _scores(ranking) for ranking in read_run(path)}
+        run = {one.query_id: dict(zip(one.ids, one.scores, strict=True)) for one in read_run(path)}
         found.append(evaluate(without_self(run) if exclude_self else run, judged, measures, str(path)))
     return found
 
@@ -104,10 +104,6 @@ def _reason(error: Exception) -> str:
     if "Unsupported" in str(error):
         return "ir-measures cannot compute it with what is installed"
     return str(error).partition("\n")[0].rstrip(".")
-
-
-def _scores(ranking: Ranking) -> dict[str, float]:
-    return dict(zip(ranking.ids, ranking.scores, strict=True))
 
 
 def _has_ties(found: Mapping[str, float]) -> bool:

@@ -1,5 +1,6 @@
-"""Index: an encoder, a folder on disk and search, joined behind a few verbs."""
+"""Index: an encoder, a folder on disk and search behind a few methods."""
 
 from denslice.index.index import Index, open_index
+from denslice.index.index_info import IndexInfo
 
-__all__ = ["Index", "open_index"]
+__all__ = ["Index", "IndexInfo", "open_index"]

@@ -1,4 +1,4 @@
-"""The first manifest of an index: what it was asked to be, checked and made complete."""
+"""The first manifest of an index, from its options."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from denslice.store.manifest import Manifest, SlicingEntry
 
 
 def new_manifest(options: IndexOptions) -> Manifest:
-    """Return the manifest of a new, empty index; an unknown encoder or setting is an InputError."""
+    """Return the manifest of an empty index; raise InputError if the encoder or a setting is unknown."""
     settings = encoders.checked_options(options.encoder, options.encoder_options())
     skip = settings.get("skip", 0) if options.skip is None else options.skip
     if skip > (settings.get("vocab") or skip):

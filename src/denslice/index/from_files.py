@@ -1,4 +1,4 @@
-"""Files to an index folder, all or nothing: a new index is built out of sight and renamed into place."""
+"""Indexes files. A new index is built in a hidden folder and renamed, so that it exists complete or not at all."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
-from itertools import chain
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -31,23 +31,21 @@ Vectors = tuple[list[str], sp.csr_array]
 
 
 class Counter(Protocol):
-    """What shows how far the indexing is."""
+    """Shows the progress of indexing."""
 
     def expect(self, total: int | None) -> None:
-        """Says how many documents will come."""
-        ...
+        """Set the number of documents, or None if it is unknown."""
 
     def advance(self, count: int) -> None:
-        """Says that so many are done."""
-        ...
+        """Add to the number of documents that are done."""
 
 
 def index_files(
     inputs: Sequence[str], to: Path, chosen: IndexKeywords, counter: Counter, wait: float = 0.0
 ) -> tuple[int, IndexInfo]:
-    """Add the inputs to the index at `to`, which is made with the chosen options if it does not exist.
+    """Add the inputs to the index at `to`, which is created with the chosen options if it does not exist.
 
-    Return how many documents were added, and what the index is.
+    Return how many documents were added, and the description of the index.
     """
     there = _existing(to, chosen)
     if any(name.endswith(READY) for name in inputs):
@@ -65,7 +63,7 @@ def index_files(
 
 
 def new_index(to: Path, chosen: IndexKeywords, fill: Fill) -> Index:
-    """Return a new index with what `fill` adds; on any error, or Ctrl-C, nothing is left of it."""
+    """Create an index, add documents with `fill`, and open it. After an error or Ctrl-C nothing of it is left."""
     _built(to, chosen, fill)
     return Index.open(to)
 
@@ -87,7 +85,7 @@ def _fill(to: Path, there: Index | None, chosen: IndexKeywords, fill: Fill) -> t
 
 
 def _existing(to: Path, chosen: IndexKeywords) -> Index | None:
-    """The index to add to, or None where one can be made; the settings chosen must be its own."""
+    """Return the index to add to, or None if there is none; raise InputError if it has other settings."""
     if _is_free(to):
         return None
     if not to.is_dir():
@@ -100,7 +98,7 @@ def _existing(to: Path, chosen: IndexKeywords) -> Index | None:
 
 
 def check_options(index: Index, chosen: IndexKeywords) -> None:
-    """Raise InputError if the index was made with other options than are chosen."""
+    """Raise InputError if the index was created with other options than the chosen ones."""
     made = index.info().to_dict()
     made |= made["encoder_options"]
     for name, value in chosen.items():
@@ -111,13 +109,13 @@ def check_options(index: Index, chosen: IndexKeywords) -> None:
 
 
 def _is_free(to: Path) -> bool:
-    """Whether an index can be made there: nothing is, or an empty folder."""
+    """Return whether an index can be created there: the folder does not exist, or is empty."""
     return not to.exists() or (to.is_dir() and not any(to.iterdir()))
 
 
 @contextmanager
 def _out_of_sight(to: Path) -> Iterator[Path]:
-    """A hidden folder beside `to` that takes its name when the block ends well, and is removed when it does not."""
+    """Yield a hidden folder next to `to`, and rename it to `to` after the block, or remove it after an error."""
     if not _is_free(to):
         raise InputError(f"{to}: is there already; choose another name")
     hidden = to.with_name(f".{to.name}.building")
@@ -138,9 +136,9 @@ def _out_of_sight(to: Path) -> Iterator[Path]:
 
 @contextmanager
 def _only_builder(hidden: Path) -> Iterator[None]:
-    """Clear away what a run that died has left, and what this one leaves in the end; LockedError if another is alive.
+    """Lock the hidden folder and remove what is in it before and after; raise LockedError if another run builds there.
 
-    Nothing is removed without the lock: the folder may be another run's.
+    Nothing is removed without the lock, because the folder may be that of another run.
     """
     held = hidden.with_name(f"{hidden.name}.lock")
     with ExitStack() as stack:
@@ -157,7 +155,7 @@ def _only_builder(hidden: Path) -> Iterator[None]:
             yield
         finally:
             shutil.rmtree(hidden, ignore_errors=True)
-            with suppress(OSError):  # the index may stand already, and the next run takes the lock over
+            with suppress(OSError):  # the index may be complete, and the next run can take the lock
                 held.unlink()
 
 
@@ -165,7 +163,7 @@ def _only_builder(hidden: Path) -> Iterator[None]:
 
 
 def texts_only(docs: Iterable[Doc]) -> Iterator[Doc]:
-    """The documents; one with a ready vector is an error, since nobody said whether to take it or the text."""
+    """Yield the documents; raise InputError if one has a ready vector, since it is unclear what to index."""
     for doc in docs:
         if doc.vector is not None:
             advice = "choose --encoder vectors to index the vectors, or --encoder mini to index the texts"
@@ -174,23 +172,22 @@ def texts_only(docs: Iterable[Doc]) -> Iterator[Doc]:
 
 
 def _expected(paths: Sequence[Path]) -> int | None:
-    """The lines of the files, which are as many as their documents; None where counting would be slow."""
+    """Return the number of lines, which is that of the documents, or None if counting would be slow."""
     files = [path / "corpus.jsonl" if path.is_dir() else path for path in paths]
     if any(is_gzip(file) or ending(file) not in LINE_FORMATS or not file.is_file() for file in files):
         return None
-    return sum(_lines(file) for file in files)
-
-
-def _lines(path: Path) -> int:
-    with path.open("rb") as file:
-        return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(1 << 20), b""))
+    count = 0
+    for path in files:
+        with path.open("rb") as file:
+            count += sum(chunk.count(b"\n") for chunk in iter(partial(file.read, 1 << 20), b""))
+    return count
 
 
 # --- ready vectors
 
 
 def _read_vectors(inputs: Sequence[str], there: Index | None, chosen: IndexKeywords) -> Vectors:
-    """The ids and weights of all files, whose columns must be the index's."""
+    """Return the ids and weights of all files. Raise InputError if their columns are not those of the index."""
     for name in inputs:
         if not name.endswith(READY):
             raise InputError(f"{name}: is not {READY}; index ready vectors and other files one after the other")
@@ -198,17 +195,13 @@ def _read_vectors(inputs: Sequence[str], there: Index | None, chosen: IndexKeywo
     if encoder != "vectors":
         raise InputError(f"{inputs[0]}: holds ready vectors, which an index with --encoder {encoder} cannot take")
     vocab = chosen.get("vocab") if there is None else there.info().vocabulary
-    parts: list[Vectors] = []
+    seen: dict[str, None] = {}
+    parts: list[sp.csr_array] = []
     for name in inputs:
-        parts.append(read_vectors(name, vocab))
-        vocab = parts[-1][1].shape[1]
-    _check_distinct(inputs, [ids for ids, _ in parts])
-    return list(chain.from_iterable(ids for ids, _ in parts)), stacked([weights for _, weights in parts])
-
-
-def _check_distinct(names: Sequence[str], parts: Sequence[list[str]]) -> None:
-    seen: set[str] = set()
-    for name, ids in zip(names, parts, strict=True):
-        if both := seen.intersection(ids):
+        ids, weights = read_vectors(name, vocab)
+        if both := seen.keys() & ids:
             raise InputError(f"{name}: id {min(both)!r} was already used in a file before it; ids must be unique")
-        seen.update(ids)
+        seen |= dict.fromkeys(ids)
+        parts.append(weights)
+        vocab = weights.shape[1]
+    return list(seen), stacked(parts)

@@ -1,4 +1,4 @@
-"""Index: an encoder, a folder on disk and search, joined behind a few verbs."""
+"""Index: an encoder, a folder on disk and search behind a few methods."""
 
 from __future__ import annotations
 
@@ -13,20 +13,15 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy.typing as npt
 
-from denslice.errors import (
-    DensliceError,
-    GpuMemoryError,
-    IndexFormatError,
-    InputError,
-    NotShownError,
-)
+from denslice.errors import DensliceError, GpuMemoryError, IndexFormatError, InputError, NotShownError
 from denslice.index.create import new_manifest
+from denslice.index.doc_batches import ready_batches
 from denslice.index.merge_thread import Merging
 from denslice.index.reader import Reader
 from denslice.index.search_verbs import SearchVerbs
-from denslice.index.writer import Overtaken, Progress, Writer
+from denslice.index.writer import Overtaken, Writer
 from denslice.options import IndexOptions, MoreIndexKeywords, OpenOptions, takes
-from denslice.records import Doc, checked_id
+from denslice.records import GivenDocs, Progress, checked_id
 from denslice.search.devices import searcher_on
 from denslice.store import lock, snapshot, tiers
 from denslice.store import manifest as manifests
@@ -40,17 +35,18 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
 QUICKLY = 2_048  # documents that are merged while the caller waits
-OVERDUE = 3  # times as many segments as a tier should have, and the caller waits for a large merge too
-MERGE_WAIT = 10.0  # seconds a merge in a thread waits for other writers
+OVERDUE = 3  # with this many times the segments that a tier should have, the caller waits for a large merge too
+MERGE_WAIT = 10.0  # seconds that a merge in a thread waits for other writers
 log = logging.getLogger(__name__)
+Work = Callable[[Writer], int]  # what a commit does, and the count that it returns
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 
 
 class Index(SearchVerbs):
-    """A searchable collection in a folder. It shows the commit it was opened at, and its own later ones.
+    """A searchable collection in a folder. It shows the commit at which it was opened, and its own later ones.
 
-    Any number of threads may use one Index. It is a context: `close`, or the end of a `with` block, lets go of its
-    files. Pickled, it is its path: who unpickles it opens the index there, which must be the same one.
+    Any number of threads may use one Index. `close`, or the end of a `with` block, releases its files. Only its path is
+    pickled: unpickling opens the index at that path, which must be the same index.
     """
 
     def __init__(self, reader: Reader) -> None:
@@ -68,7 +64,7 @@ class Index(SearchVerbs):
     @classmethod
     @takes(IndexOptions)
     def create(cls, path: str | Path, encoder: str = "mini", **options: Unpack[MoreIndexKeywords]) -> Index:
-        """Make a new, empty index in a folder that does not exist yet, and open it.
+        """Create an empty index in a folder that does not exist yet, and open it.
 
         `query` is "full" (every query token is scored against the sliced documents) or "sliced" (as in the paper).
         `options` are further settings of the encoder, such as {"k1": 1.2}.
@@ -78,23 +74,18 @@ class Index(SearchVerbs):
 
     @classmethod
     def open(
-        cls,
-        path: str | Path,
-        device: str = "cpu",
-        *,
-        leave_out: Sequence[str] = (),
-        progress: Progress | None = None,
+        cls, path: str | Path, device: str = "cpu", *, leave_out: Sequence[str] = (), progress: Progress | None = None
     ) -> Self:
-        """The index in a folder, at its last commit.
+        """Open the index in a folder at its last commit.
 
-        On device "cuda", or "cuda:0,1" for several cards, searches run there with the same results. What `leave_out`
-        names stays off the card: "rows" (then exact scores take longer), "dense" (then only words are searched).
+        On device "cuda", or "cuda:0,1" for several GPUs, searches run there and return the same results. `leave_out`
+        names what is not uploaded: without "rows", exact scores take longer; without "dense", search is lexical only.
         """
         searcher = searcher_on(OpenOptions(device, leave_out))
         return cls(Reader(Snapshot(Path(path)), searcher, progress))
 
     def close(self) -> None:
-        """Let go of the index's files and of the GPU's memory; harmless when done twice. Rankings stay readable."""
+        """Release all files and GPU memory. A second call has no effect, and rankings remain readable."""
         self._merging.stop()
         self._shown = None
 
@@ -113,19 +104,13 @@ class Index(SearchVerbs):
         """The index's folder."""
         return self.reader.snapshot.folder
 
-    def add(
-        self,
-        docs: Iterable[Doc | Mapping[str, Any]],
-        *,
-        wait: float = lock.WAIT_SECONDS,
-        progress: Progress | None = None,
-    ) -> int:
-        """Add documents in one commit, and return how many. A document takes the place of one with the same id.
+    def add(self, docs: GivenDocs, *, wait: float = lock.WAIT_SECONDS, progress: Progress | None = None) -> int:
+        """Add documents in one commit and return how many were added. A document replaces the one with its id.
 
-        On any error the index stays as it was. Others may write while texts are read and encoded; for the commit at the
-        end, the index waits up to `wait` seconds for them.
+        After any error the index is unchanged. Other writers may commit while documents are read and encoded; the
+        commit at the end waits up to `wait` seconds for their lock.
         """
-        return self.write(lambda build: build.add_docs(docs), wait, progress)
+        return self.write(lambda writer: writer.add_docs(docs), wait, progress)
 
     def add_vectors(
         self,
@@ -137,55 +122,51 @@ class Index(SearchVerbs):
         wait: float = lock.WAIT_SECONDS,
         progress: Progress | None = None,
     ) -> int:
-        """Add ready vectors, rows of a (documents, vocab) matrix and dense ones beside it, and return how many."""
+        """Add ready vectors, the rows of (documents, vocab) and of `dense`, and return how many were added."""
         checked = lexical_csr(weights, self.reader.columns())
         vectors = None if dense is None else dense_rows(dense, checked.shape[0])
-        return self.write(lambda build: build.add_vectors(ids, checked, texts, vectors), wait, progress)
+        batches = ready_batches(ids, checked, texts, vectors)
+        return self.write(lambda writer: writer.add_encoded(batches), wait, progress)
 
     def update(self, id: str, meta: Mapping[str, Any], *, wait: float = lock.WAIT_SECONDS) -> bool:
-        """Give a document other metadata, in one commit and without encoding it again; return whether it is there."""
+        """Replace the metadata of a document in one commit, without encoding it again; return whether it exists."""
         changes = {checked_id(id): dict(meta)}
-        return bool(self.write(lambda build: build.update(changes), wait, alone=True))
+        return bool(self.write(lambda writer: writer.update(changes), wait, alone=True))
 
     def delete(self, ids: Iterable[str], *, wait: float = lock.WAIT_SECONDS) -> int:
-        """Delete the documents with these ids in one commit, and return how many there were."""
-        return self.write(lambda build: build.delete(ids), wait)
+        """Delete the documents with these ids in one commit, and return how many were found."""
+        return self.write(lambda writer: writer.delete(ids), wait)
 
     def merge(self, *, wait: float = lock.WAIT_SECONDS) -> int:
-        """Rewrite segments that are small or much deleted as few full ones, and return how many were rewritten.
+        """Rewrite segments that are small or have many deletions as fewer, full ones, and return how many.
 
-        Results stay the same. Interrupted, it leaves the index as it was.
+        Search results do not change. If the merge is interrupted, neither does the index.
         """
         return self._merged(tiers.worn, wait)
 
     def backup(self, to: str | Path) -> None:
-        """Copy the last commit to a new folder: hard links where the file system has them, and consistent always."""
+        """Copy the last commit to a new folder, as hard links if the file system has them."""
         back_up(self.path, Path(to))
 
     def refresh(self) -> bool:
-        """Move on to the last commit of whichever process, and return whether there was a newer one.
+        """Move on to the last commit, of any process, and return whether it was not shown yet.
 
-        Another index that was moved into this one's place counts as newer.
+        The commit of another index that was moved into this folder counts too.
         """
-        view = self.reader
-        if manifests.read(Folder(self.path)).commit == view.commit:
+        reader = self.reader
+        if manifests.read(Folder(self.path)).commit == reader.commit:
             return False
-        self._show(Snapshot(self.path, view.snapshot))
+        self._show(Snapshot(self.path, reader.snapshot))
         return True
 
     def verify(self) -> None:
-        """Reads every file in full; raises IndexFormatError naming the first that is damaged."""
+        """Read every file in full. Raise IndexFormatError for the first that is damaged."""
         self.reader.snapshot.verify()
 
-    def _commit(
-        self,
-        work: Callable[[Writer], int],
-        wait: float,
-        progress: Progress | None = None,
-        alone: bool = False,
-        stop: Event | None = None,
+    def commit_only(
+        self, work: Work, wait: float, progress: Progress | None = None, alone: bool = False, stop: Event | None = None
     ) -> int:
-        """Do the work and commit it. `alone` keeps other writers out while it is done, and not at its end only."""
+        """Do the work and commit it. With `alone`, the write lock is held from the start, not only for the commit."""
         place = Folder(self.path)
         try:
             with ExitStack() as held:
@@ -193,12 +174,12 @@ class Index(SearchVerbs):
                     held.enter_context(lock.writing(self.path, wait))
                 base = self._latest(self.reader.snapshot)
                 self._check_identity(base.manifest)
-                build = held.enter_context(Writer(base, progress, stop))
-                done = work(build)
-                build.flush()
+                writer = held.enter_context(Writer(base, progress, stop))
+                done = work(writer)
+                writer.flush()
                 if not alone:
                     held.enter_context(lock.writing(self.path, wait))
-                self._finish(build, base)
+                self._finish(writer, base)
         except IndexFormatError:
             self._check_place(place)
             raise
@@ -209,25 +190,25 @@ class Index(SearchVerbs):
             raise
         return done
 
-    def _finish(self, build: Writer, base: Snapshot) -> None:
-        """Commit what was built, with the write lock held, and show it."""
+    def _finish(self, writer: Writer, base: Snapshot) -> None:
+        """Commit the changes of the writer and show them. The caller holds the write lock."""
         latest = self._latest(base)
         self._check_identity(latest.manifest)
         try:
-            manifest = build.finish(latest)
+            manifest = writer.finish(latest)
             if manifest is not latest.manifest:
                 self._write(manifest)
         except BaseException:
             with suppress(OSError, DensliceError):
                 snapshot.sweep(self.path, manifests.read(Folder(self.path)))
             raise
-        with suppress(OSError):  # the commit stands; the next writer sweeps
+        with suppress(OSError):  # the commit is made, and the next writer sweeps
             snapshot.sweep(self.path, manifest)
         if manifest.commit != self.reader.snapshot.manifest.commit:
             self._show_commit(latest, manifest)
 
     def _show_commit(self, latest: Snapshot, manifest: Manifest) -> None:
-        """Show what was just committed; NotShownError says that it stands where it cannot be shown."""
+        """Show the new commit. Raise NotShownError if it was made but cannot be shown."""
         try:
             return self._show(Snapshot(self.path, latest, descends=True))
         except NotShownError:
@@ -236,7 +217,7 @@ class Index(SearchVerbs):
             raise NotShownError(str(self.path), manifest.generation, self.generation, str(error)) from error
 
     def _check_place(self, place: Folder) -> None:
-        """Raise InputError if another folder has the path now: then what went wrong is not this index's fault."""
+        """Raise InputError if another folder has the path now, which explains any other error."""
         if Folder(self.path) != place:
             raise self._replaced()
 
@@ -248,7 +229,7 @@ class Index(SearchVerbs):
         return InputError(f"{self.path}: another index has taken its place; refresh or open it again, then write")
 
     def _latest(self, known: Snapshot) -> Snapshot:
-        """The last commit; what is known of it already is not opened again."""
+        """Return the last commit, sharing the files that the known snapshot has open."""
         if manifests.read(Folder(self.path)).commit == known.manifest.commit:
             return known
         return Snapshot(self.path, known)
@@ -256,7 +237,7 @@ class Index(SearchVerbs):
     def _show(self, newer: Snapshot) -> None:
         """Show a commit from now on, unless another thread shows a later one already.
 
-        An earlier generation that the folder is at is no leftover of another thread: a backup was put back.
+        If the folder itself is at an earlier generation, a backup was restored, and that commit is shown.
         """
         with self._showing:
             shown, found = self.reader.snapshot.manifest, newer.manifest
@@ -268,11 +249,11 @@ class Index(SearchVerbs):
                 return
             except GpuMemoryError as error:
                 reason = str(error)
-        # Not from the error: its traceback would keep what was begun on the GPU.
+        # Not raised from the error: its traceback would keep the new arrays in GPU memory.
         raise NotShownError(str(self.path), found.generation, shown.generation, reason)
 
     def _write(self, manifest: Manifest) -> None:
-        """Commit. From the rename on there is no way back: what an error leaves behind, the next writer sweeps."""
+        """Commit the manifest. After its rename nothing is undone: the next writer removes unused files."""
         try:
             manifests.write(self.path, manifest)
         except OSError as error:
@@ -280,23 +261,18 @@ class Index(SearchVerbs):
             raise InputError(f"{self.path}: {told}") from error
 
     def write(
-        self,
-        work: Callable[[Writer], int],
-        wait: float,
-        progress: Progress | None = None,
-        alone: bool = False,
-        merge_in_thread: bool = True,
+        self, work: Work, wait: float, progress: Progress | None = None, alone: bool = False, in_thread: bool = True
     ) -> int:
-        """Commit what `work` does with a writer, then merge small segments if there are too many; return its result."""
-        done = self._commit(work, wait, progress, alone)
+        """Commit what `work` does with a writer and return its result; merge small segments, large ones `in_thread`."""
+        done = self.commit_only(work, wait, progress, alone)
         try:
-            self._keep_up(merge_in_thread)
-        except (DensliceError, OSError) as error:  # the change stands
+            self._keep_up(in_thread)
+        except (DensliceError, OSError) as error:  # the change is committed
             log.warning("segments are not merged: %s", error)
         return done
 
     def _keep_up(self, in_thread: bool) -> None:
-        """Merge what is quickly merged; leave what takes longer to a thread, unless that falls behind."""
+        """Merge small segments here, and larger ones in a thread unless it has fallen behind."""
         while group := tiers.due(self.reader.snapshot.manifest.segments):
             quick = sum(entry.docs for entry in group) <= QUICKLY
             if in_thread and not quick and len(group) < OVERDUE * tiers.FANOUT:
@@ -306,16 +282,16 @@ class Index(SearchVerbs):
         return None
 
     def _merge_due(self, stop: Event) -> None:
-        """Merge until nothing is due."""
+        """Merge until no segments are due."""
         while tiers.due(self.reader.snapshot.manifest.segments) and self._merged(tiers.due, MERGE_WAIT, stop):
             pass
 
     def _merged(
         self, choose: Callable[[Sequence[SegmentEntry]], list[SegmentEntry]], wait: float, stop: Event | None = None
     ) -> int:
-        """Merge the segments that `choose` names of the last commit's, and return how many were rewritten."""
+        """Merge the segments of the last commit that `choose` returns, and return how many were rewritten."""
         try:
-            return self._commit(lambda build: build.merge(choose(build.base.manifest.segments)), wait, stop=stop)
+            return self.commit_only(lambda writer: writer.merge(choose(writer.base.manifest.segments)), wait, stop=stop)
         except Overtaken:
             return 0
 
@@ -323,12 +299,12 @@ class Index(SearchVerbs):
 def open_index(
     path: str | Path, device: str = "cpu", *, leave_out: Sequence[str] = (), progress: Progress | None = None
 ) -> Index:
-    """The index in a folder, at its last commit, searched on the CPU or on cards: see `Index.open`."""
+    """Open the index in a folder at its last commit, for search on the CPU or on GPUs: see `Index.open`."""
     return Index.open(path, device, leave_out=leave_out, progress=progress)
 
 
 def _reopened(kind: type[Index], path: str, identity: str, device: str, leave_out: Sequence[str]) -> Index:
-    """Return the index that was pickled, if it is still there."""
+    """Return the index that was pickled. Raise InputError if the folder holds another one."""
     index = kind.open(path, device, leave_out=leave_out)
     if index.reader.snapshot.manifest.identity != identity:
         raise InputError(f"{path}: another index is there than the one that was pickled")
@@ -336,7 +312,7 @@ def _reopened(kind: type[Index], path: str, identity: str, device: str, leave_ou
 
 
 def _unwritable(error: BaseException, folder: Path) -> str:
-    """Why the folder could not be written to, if that went wrong and not, say, the reading of documents."""
+    """Return why the folder could not be written, or nothing if the error has another cause, such as the input."""
     if isinstance(error, sqlite3.OperationalError):
         return str(error)
     if not isinstance(error, OSError):

@@ -1,4 +1,4 @@
-"""IndexInfo: what an index is, as a value."""
+"""IndexInfo: the description of an index as a value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from denslice.store.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class IndexInfo:
-    """What an index is: its encoder and slicing, and the counts and sizes of the commit that is shown."""
+    """The encoder and slicing of an index, and the counts and sizes of the commit that is shown."""
 
     path: str
     documents: int
@@ -35,7 +35,7 @@ class IndexInfo:
 
     @classmethod
     def of(cls, snapshot: Snapshot, vocabulary: int) -> IndexInfo:
-        """Return what the manifest and the files of a commit tell."""
+        """Return the description of a commit from its manifest and files."""
         manifest, slicing = snapshot.manifest, snapshot.manifest.slicing
         return cls(
             path=str(snapshot.folder),

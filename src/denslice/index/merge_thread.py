@@ -1,4 +1,4 @@
-"""Merging beside other work: a thread that is started when a merge would keep a caller waiting."""
+"""Merges in a background thread, so that callers do not wait for large ones."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _running: WeakSet[Merging] = WeakSet()
 
 
 class Merging:
-    """Does one piece of work at a time in a thread of its own, and gives it up when it is told to stop.
+    """Runs a method in a thread, once at a time, until it ends or is told to stop.
 
-    The work is a method of whoever has this, and is not held on to: the two can be let go of at once.
+    It has only a weak reference to the method, so that its owner can be garbage collected.
     """
 
     def __init__(self, work: Callable[[Event], None]) -> None:
@@ -27,7 +27,7 @@ class Merging:
         self._thread: Thread | None = None
 
     def start(self) -> None:
-        """Begin the work, unless it is under way."""
+        """Start the thread unless it is running."""
         with self._lock:
             if self._thread is not None and self._thread.is_alive():
                 return
@@ -37,12 +37,12 @@ class Merging:
             self._thread.start()
 
     def wait(self) -> None:
-        """Return when no work is under way."""
+        """Wait until the thread has ended."""
         if self._thread is not None:
             self._thread.join()
 
     def stop(self) -> None:
-        """Give up what is under way: nothing of it is committed. Return when the thread has ended."""
+        """Stop the merge without a commit, and wait until the thread has ended."""
         self._stop.set()
         self.wait()
 
@@ -57,6 +57,6 @@ class Merging:
 
 @atexit.register
 def _stop_all() -> None:
-    """Have every thread end before the interpreter does."""
+    """Stop every thread before the interpreter ends."""
     for one in list(_running):
         one.stop()

@@ -1,4 +1,4 @@
-"""View: one commit of an index, searched and explained. It never changes; an Index moves from one view to the next."""
+"""Reader: search and explanations in one commit. A reader never changes; an Index replaces its reader."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from denslice.encoders.bm25 import idf
 from denslice.errors import InputError, warn
 from denslice.index.index_info import IndexInfo
 from denslice.options import SearchOptions
-from denslice.records import AskedQuery, Doc, Explanation, Query, Ranking, checked_vector, given_id
+from denslice.records import AskedQuery, Doc, Explanation, Progress, Query, Ranking, checked_vector, given_id
 from denslice.search.cpu.cpu_searcher import CpuSearcher
 from denslice.search.explain import Naming, explain
 from denslice.search.filter import named_fields, parse, passing
@@ -26,62 +26,59 @@ from denslice.search.query import NO_MASK, Found, Mask, QueryVectors, Searcher
 from denslice.stage_timers import stage
 from denslice.store.segment import Segment
 from denslice.store.snapshot import Snapshot
-from denslice.vectors import Encoded, Floats, Ints, Phrases, Weights, csr, dense_rows, lexical_csr, no_weights
+from denslice.vectors import Encoded, Floats, Ints, Weights, csr, dense_rows, lexical_csr, no_weights
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-BATCH = 256  # queries searched, or documents fetched, at a time
-REMEMBERED = 64  # names of fields of which it is known whether a document has them
-LONGEST_NAME = 80  # characters of a field's name that a warning shows
-Progress = Callable[[int], None]
+BATCH = 256  # queries that are searched, or documents that are fetched, at a time
+REMEMBERED = 64  # fields for which a reader remembers whether any document has them
+LONGEST_NAME = 80  # characters of the name of a field in a warning
 
 
 class Statistics(Protocol):
-    """What idf is computed from: the whole collection's counts, which for a shard are not its own."""
+    """The counts from which idf is computed. In a cluster they are those of the whole collection."""
 
     @property
     def docs(self) -> int:
-        """How many documents can be found."""
-        ...
+        """The number of documents."""
 
     def document_frequencies(self, keys: Ints) -> Ints:
-        """How many of them have each token."""
-        ...
+        """Return how many documents have each token."""
 
 
 class Reader:
-    """A snapshot and the encoder that made its vectors."""
+    """A snapshot, the encoder of its vectors, and a searcher."""
 
     def __init__(self, snapshot: Snapshot, searcher: Searcher | None = None, progress: Progress | None = None) -> None:
-        """Open a commit for search, on the CPU or with what another commit's searcher has already loaded."""
+        """Open a commit for search on the CPU, or with the searcher of another commit and what that has loaded."""
         self.snapshot = snapshot
         self.statistics: Statistics = snapshot
         self.searcher = (searcher or CpuSearcher()).moved(snapshot.segments, progress)
 
     def moved(self, snapshot: Snapshot) -> Reader:
-        """Return a reader of another commit, as ready to search as this one; both share what they have in common."""
+        """Return a reader of another commit on the same device. Both share the segments that they have in common."""
         return Reader(snapshot, self.searcher)
 
     @property
     def generation(self) -> int:
-        """The commit this is a view of."""
+        """The number of the commit."""
         return self.snapshot.manifest.generation
 
     @property
     def commit(self) -> str:
-        """The commit's own name, which no other commit of any index has."""
+        """The name of the commit, which no other commit of any index has."""
         return self.snapshot.manifest.commit
 
     @cached_property
     def encoder(self) -> Encoder:
-        """The encoder, over the vocabulary of this commit."""
+        """The encoder with the vocabulary of this commit."""
         manifest = self.snapshot.manifest
         return encoders.load(manifest.encoder, manifest.encoder_options, self.snapshot.words)
 
     @cached_property
     def vocab(self) -> int:
-        """How many tokens there are."""
+        """The number of tokens."""
         return self.snapshot.manifest.encoder_options.get("vocab") or len(self.snapshot.words)
 
     def rank(self, queries: Iterable[Query], options: SearchOptions) -> Iterator[Ranking]:
@@ -102,7 +99,7 @@ class Reader:
         return [ranking for batch in batches for ranking in self.rank_ready(batch, options)]
 
     def rank_encoded(self, queries: Sequence[Query], encoded: Encoded, options: SearchOptions) -> list[Ranking]:
-        """Return the best documents for each query, whose vectors are given."""
+        """Return the best documents for each query, given the vectors of the queries."""
         found = self.find(self.query_vectors(encoded, options), options)
         if options.where is not None and not any(one.ids for one in found):
             self._warn_of_unknown_fields(options.where)
@@ -110,50 +107,50 @@ class Reader:
         return [self._ranking(query, one, Asked(self, query, encoded, at, options)) for at, (query, one) in both]
 
     def explain_vectors(self, query: QueryVectors, whole: QueryVectors, id: str) -> Explanation:
-        """Why a document scores what it does for a query; `whole` is the query before any slicing, with its phrases."""
+        """Explain the score of a document for a query; `whole` is the query before any slicing, with its phrases."""
         place = self.snapshot.find(id)
         if place is None:
             raise InputError(f"no document {id!r} in {self.snapshot.folder}")
-        return explain(
-            *place, query, whole, Naming(self.encoder.token, whole.phrases, self._held(*place, whole.phrases))
-        )
-
-    def _held(self, segment: Segment, row: int, asked: Phrases) -> Phrases:
-        """The phrases of a document, where any were asked for."""
-        return self.encoder.phrases(segment.documents.fetch([row])[row].contents) if asked else {}
+        segment, row = place
+        asked = whole.phrases
+        held = self.encoder.phrases(segment.documents.fetch([row])[row].contents) if asked else {}
+        return explain(segment, row, query, whole, Naming(self.encoder.token, asked, held))
 
     def docs(self) -> Iterator[Doc]:
-        """Every document that can be found."""
-        for segment in self.snapshot.segments:
+        """Yield every document."""
+        for segment in self.every_segment():
             yield from segment.live_docs(BATCH)
 
     def get(self, id: str) -> Doc | None:
-        """The document with this id."""
+        """Return the document with this id, or None."""
         place = self.snapshot.find(id)
         return place[0].documents.fetch([place[1]])[place[1]] if place else None
 
     def encode(self, queries: Sequence[Query], first: int = 0) -> Encoded:
-        """The queries' vectors, before idf and λ. An error counts the queries from `first`."""
+        """Return the vectors of the queries, before idf and λ. Errors number the queries from `first`."""
         reads = self.encoder.reads
         return self.encoder.encode_queries([_read(query, at, reads) for at, query in enumerate(queries, first)])
 
     def ready(self, weights: object, dense: object = None) -> Encoded:
-        """Ready query vectors, checked: rows of lexical weights, and a dense vector for each where there are any."""
+        """Return ready query vectors as a batch; raise InputError if this index cannot be searched with them."""
         rows = lexical_csr(weights, self.columns())
         vectors = None if dense is None else dense_rows(dense, rows.shape[0])
-        if vectors is not None and self.snapshot.manifest.segments:
-            self._check_dimensions(vectors.shape[1])
+        width = self.snapshot.manifest.dimensions
+        if vectors is not None and self.snapshot.manifest.segments and width != vectors.shape[1]:
+            if width is None:
+                raise InputError("the query has a dense vector, and the documents of this index have none")
+            raise InputError(f"the query has {vectors.shape[1]} dimensions, the index {width}")
         return Encoded(rows, vectors)
 
     def ready_one(self, weights: object, dense: object = None) -> Encoded:
-        """One ready query vector, checked."""
+        """Return one ready query vector as a batch; raise InputError if there are more."""
         encoded = self.ready(weights, dense)
         if encoded.weights.shape[0] != 1:
             raise InputError(f"expected one query, found {encoded.weights.shape[0]}; search_vectors_batch takes many")
         return encoded
 
     def columns(self) -> int:
-        """How many columns matrices of ready vectors have; InputError where the index takes none."""
+        """Return how many columns ready vectors have; raise InputError if the index takes none."""
         manifest = self.snapshot.manifest
         if manifest.encoder != "vectors":
             raise InputError(f"this index encodes text with {manifest.encoder}; it takes no ready vectors")
@@ -162,20 +159,12 @@ class Reader:
             raise InputError(f"{told}: give {{token: weight}}, or create an index with vocab= to use matrices")
         return self.vocab
 
-    def _check_dimensions(self, found: int) -> None:
-        """InputError where a query's dense vector is not as wide as the documents'."""
-        width = self.snapshot.manifest.dimensions
-        if width is None:
-            raise InputError("the query has a dense vector, and the documents of this index have none")
-        if width != found:
-            raise InputError(f"the query has {found} dimensions, the index {width}")
-
     def info(self) -> IndexInfo:
-        """Return what the index is: encoder, slicing, counts and sizes."""
+        """Return the encoder, slicing, counts and sizes of the index."""
         return IndexInfo.of(self.snapshot, self.vocab)
 
     def find(self, queries: Sequence[QueryVectors], options: SearchOptions) -> list[Found]:
-        """What is found for each query, on all cores."""
+        """Return the rows found for each query, searched on all cores."""
         with stage("filter"):
             masks = self._masks(options.where)
         with stage("search"):
@@ -187,13 +176,13 @@ class Reader:
 
     @cached_property
     def _with_dense(self) -> list[Mask]:
-        """Per segment a 1 for each row that has a dense vector."""
+        """For each segment, a mask that is 1 for each row with a dense vector."""
         return [rows_with_dense(segment) for segment in self.snapshot.segments]
 
     def query_vectors(self, encoded: Encoded, options: SearchOptions, sliced: bool = True) -> list[QueryVectors]:
-        """Each query as search takes it, with the parts its mode asks for and λ in its dense vector.
+        """Return each query with the sides of its mode, and with its dense vector multiplied by λ.
 
-        A dense vector that is all zeros, or is weighed by 0, is none.
+        A dense vector that is then all zeros is left out.
         """
         mode = options.mode or ("lexical" if encoded.dense is None else "hybrid")
         if mode != "lexical" and encoded.dense is None:
@@ -210,7 +199,7 @@ class Reader:
         return [QueryVectors(keys[cut], weights[cut], vector) for cut, vector in zip(cuts, vectors, strict=True)]
 
     def _weighted(self, weights: sp.csr_array | Weights, sliced: bool) -> tuple[Ints, Floats, Ints]:
-        """The queries' keys, weights and where each begins: with idf, if the encoder leaves it to us; and sliced."""
+        """Return the keys and weights of the queries, and where each query starts, with idf and slicing applied."""
         if self.snapshot.manifest.slicing.vocab is None:
             weights = no_weights(*weights.shape)
         data = weights.data
@@ -223,7 +212,7 @@ class Reader:
         return weights.indices.astype(np.int64), data, weights.indptr
 
     def _masks(self, where: Mapping[str, Any] | None) -> list[Mask]:
-        """Per segment a 0 for each row that is deleted or does not pass; empty where every row may be found."""
+        """Return for each segment a mask that is 0 for deleted and filtered rows, or an empty one if all rows pass."""
         segments = self.snapshot.segments
         live = [NO_MASK if segment.live is None else segment.live for segment in segments]
         if where is None:
@@ -233,14 +222,14 @@ class Reader:
         return [mask & here if len(here) else mask for mask, here in zip(passes, live, strict=True)]
 
     def _warn_of_unknown_fields(self, where: Mapping[str, Any]) -> None:
-        """A DensliceWarning for each field that a filter which found nothing names, and that no document has."""
+        """Warn of each field in a filter without results that no document has."""
         for field in sorted(named_fields(parse(where))):
             if not self._has_field(field):
                 warn(f"no document has the field {field[:LONGEST_NAME]!r}, which where names")
 
     @cached_property
     def _has_field(self) -> Callable[[str], bool]:
-        """Whether a document has a field; kept, since nothing changes in a commit. Without documents, always."""
+        """Tells whether any document has a field, with a cache. It is true of an index without documents."""
         segments = self.every_segment()
         return lru_cache(REMEMBERED)(lambda field: not segments or any(s.documents.has_field(field) for s in segments))
 
@@ -265,7 +254,7 @@ class Reader:
 
 
 class Asked:
-    """A query as one commit was asked it: encoded once, and laid out once for all explanations."""
+    """A query that was searched in one commit. It is encoded once for the search and all explanations."""
 
     def __init__(self, reader: Reader, query: Query, encoded: Encoded, at: int, options: SearchOptions) -> None:
         """Keep the row `at` of a batch of encoded queries."""
@@ -277,10 +266,9 @@ class Asked:
 
     @cached_property
     def _vectors(self) -> tuple[QueryVectors, QueryVectors]:
-        """The query as it is searched, and as it is before any slicing, with its phrases."""
-        searched, whole = (
-            self._reader.query_vectors(self._encoded, self._options, sliced)[0] for sliced in (True, False)
-        )
+        """The query as it is searched, and before any slicing with its phrases."""
+        vectors = partial(self._reader.query_vectors, self._encoded, self._options)
+        (searched,), (whole,) = vectors(), vectors(sliced=False)
         return searched, replace(whole, phrases=self._reader.encoder.phrases(self._query.text))
 
     def tokens(self) -> set[str]:
@@ -293,7 +281,7 @@ class Asked:
 
 
 def _read(query: object, position: int, reads: str) -> object:
-    """What an encoder reads of a query."""
+    """Return the part of a query that the encoder reads."""
     if not isinstance(query, Query):
         raise InputError(f"query {position} is {type(query).__name__}, expected a Query")
     if reads == "text":

@@ -1,10 +1,9 @@
-"""SearchVerbs: what can be asked of an index, or of a cluster, through the reader of the commit that it shows."""
+"""SearchVerbs: the methods of an Index or a Cluster that search the commit it shows."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
 import numpy as np
@@ -36,9 +35,7 @@ class SearchVerbs(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     @property
@@ -48,12 +45,12 @@ class SearchVerbs(ABC):
 
     @property
     def commit(self) -> str:
-        """The name of the commit that is shown: no other has it, not even of an index that took this one's place."""
+        """The name of the commit that is shown. No other commit of any index has it."""
         return self.reader.commit
 
     @property
     def lam(self) -> float:
-        """λ, the weight of the dense score, where a search gives none: the encoder's own."""
+        """λ, the weight of the dense score, of the encoder: the default of searches."""
         return self.reader.encoder.lam
 
     def __len__(self) -> int:
@@ -97,7 +94,7 @@ class SearchVerbs(ABC):
         k: int = 10,
         **options: Unpack[SearchKeywords],
     ) -> list[Ranking]:
-        """Return the k best documents for each ready query vector: rows of (queries, vocab), and dense ones beside."""
+        """Return the k best documents for each ready query vector: rows of (queries, vocab) and of `dense`."""
         return self.reader.rank_ready(self.reader.ready(weights, dense), SearchOptions(k, **options))
 
     @takes(SearchOptions)
@@ -118,10 +115,9 @@ class SearchVerbs(ABC):
         """
         if isinstance(asked, Ranking):
             return asked.explain(id)
-        reader, query = self.reader, asked if isinstance(asked, Query) else Query("", asked)
-        return Asked(reader, query, reader.encode([query]), 0, SearchOptions(1, mode=mode, lam=lam)).explain(
-            given_id(id)
-        )
+        reader, options = self.reader, SearchOptions(1, mode=mode, lam=lam)
+        query = asked if isinstance(asked, Query) else Query("", asked)
+        return Asked(reader, query, reader.encode([query]), 0, options).explain(given_id(id))
 
     def explain_vectors(
         self,
@@ -137,13 +133,13 @@ class SearchVerbs(ABC):
         return Asked(reader, Query(""), reader.ready_one(weights, dense), 0, options).explain(given_id(id))
 
     def docs(self) -> Iterator[Doc]:
-        """Every document, in the order they were added, but for what merges moved."""
+        """Yield every document, in the order of adding except for those that a merge moved."""
         return self.reader.docs()
 
     def get(self, id: str | int) -> Doc | None:
-        """The document with this id."""
+        """Return the document with this id, or None."""
         return self.reader.get(given_id(id))
 
     def info(self) -> IndexInfo:
-        """Return what the index is: encoder, slicing, counts and sizes."""
+        """Return the encoder, slicing, counts and sizes of the index."""
         return self.reader.info()

@@ -1,7 +1,7 @@
-"""Upgrading an index in place: of an older format, or made with other weights of the embedded model.
+"""Upgrades of an index in place, from an older format or from other weights of the embedded model.
 
-The new index is built in a folder within the old one, commit by commit, so that an upgrade which was interrupted goes
-on where it was. When it is whole its files are moved in, and one rename of the manifest makes it the index.
+The new index is built in a folder within the old one, commit by commit, so that an interrupted upgrade can be resumed.
+When it is complete, its files are moved into the old folder, and a rename of the manifest makes it the index.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,33 +19,31 @@ from denslice import encoders
 from denslice.encoders.mini import EMBEDDED
 from denslice.errors import DensliceError, InputError
 from denslice.index.index import Index
-from denslice.index.writer import Progress, Writer
-from denslice.records import Doc
-from denslice.slicing import Slicing
+from denslice.index.writer import Writer
+from denslice.records import Doc, Progress
 from denslice.store import lock, snapshot
 from denslice.store import manifest as manifests
-from denslice.store.backup import file_names
 from denslice.store.files import replace_file, sync_folder
 from denslice.store.folder import Folder
 from denslice.store.format2 import Format2
 from denslice.store.manifest import INDEX_FORMAT, Manifest, SlicingEntry
 from denslice.store.segment_writer import StoredBatch
-from denslice.store.snapshot import SUBFOLDERS, UPGRADE, Snapshot
+from denslice.store.snapshot import SUBFOLDERS, UPGRADE, Snapshot, file_names
 
-BEGUN = "begun.json"  # says from which commit, and that all of it is there
+BEGUN = "begun.json"  # the commit that is upgraded, and whether the new index is complete
 AT_ONCE = 4_096  # documents encoded for one commit
 
 
 @dataclass(frozen=True)
 class Upgraded:
-    """What an upgrade did: nothing where `reason` is empty."""
+    """The result of an upgrade. If `reason` is empty, there was nothing to do."""
 
     docs: int
     reason: str = ""
 
 
 def upgrade(path: Path, progress: Progress | None = None) -> Upgraded:
-    """Upgrade the index in a folder if it needs to be, and return what was done. Until the end it stays as it was."""
+    """Upgrade the index in a folder if needed, and return what was done. The old one is unchanged until the end."""
     home = Folder(path)
     found = manifests.format_of(home)
     if found not in (INDEX_FORMAT, *manifests.UPGRADABLE_FORMATS):
@@ -57,7 +56,7 @@ def upgrade(path: Path, progress: Progress | None = None) -> Upgraded:
 
 
 def _from_format_2(path: Path, progress: Progress | None) -> Upgraded:
-    """Upgrade an index of format 2: with its vectors as they are, or encoded again if its model is not there."""
+    """Upgrade an index of format 2. Its vectors are copied, or encoded again if its embedded model has changed."""
     with lock.writing(path):
         old = Format2(Folder(path))
         old.check_no_reader()
@@ -74,7 +73,7 @@ def _from_format_2(path: Path, progress: Progress | None) -> Upgraded:
 
 
 def _encoded_again(path: Path, progress: Progress | None) -> Upgraded:
-    """Encode the documents of an index again if its embedded model is another one than the package's."""
+    """Encode the documents of an index again if the embedded model has changed since it was made."""
     with lock.writing(path):
         old = Snapshot(path)
         manifest = old.manifest
@@ -89,12 +88,12 @@ def _encoded_again(path: Path, progress: Progress | None) -> Upgraded:
 
 
 def _needs_encoding(encoder: str, options: Mapping[str, Any]) -> bool:
-    """Return whether an index was made with other weights of the embedded model than those of the package."""
+    """Return whether an index was made with other weights of the embedded model than this version has."""
     return encoder == EMBEDDED and encoders.checked_options(encoder, {})["fingerprint"] != options["fingerprint"]
 
 
 def _settings(told: Mapping[str, Any], slicing: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that an index was made with, as `Index.create` takes them."""
+    """Return the settings of an index as keywords of `Index.create`."""
     options = {name: value for name, value in told["encoder_options"].items() if name != "fingerprint"}
     if options.get("average_length") is None:
         options.pop("average_length", None)
@@ -107,7 +106,7 @@ def _settings(told: Mapping[str, Any], slicing: Mapping[str, Any]) -> dict[str, 
 
 
 def _build(path: Path, commit: str, fill: Callable[[Path], None]) -> None:
-    """Build the new index within the old one's folder, or go on with one that was begun from the same commit."""
+    """Build the new index within the folder of the old one, or resume an upgrade of the same commit."""
     place = path / UPGRADE
     if _begun(place) not in ({"from": commit, "whole": False}, {"from": commit, "whole": True}):
         shutil.rmtree(place, ignore_errors=True)
@@ -120,7 +119,7 @@ def _build(path: Path, commit: str, fill: Callable[[Path], None]) -> None:
 
 
 def _begun(place: Path) -> dict[str, Any]:
-    """What an upgrade that was begun says of itself; nothing where there is none, or files of it are gone."""
+    """Return the state of an upgrade that was begun; an empty one if there is none, or its files are incomplete."""
     try:
         told: dict[str, Any] = json.loads((place / BEGUN).read_bytes())
     except (OSError, ValueError):
@@ -129,7 +128,7 @@ def _begun(place: Path) -> dict[str, Any]:
 
 
 def _is_whole(place: Path) -> bool:
-    """Return whether every file is either still here or moved in already."""
+    """Return whether every file of the new index exists, here or already in the old folder."""
     try:
         names = file_names(manifests.read(Folder(place / "index")))
     except DensliceError:
@@ -138,7 +137,7 @@ def _is_whole(place: Path) -> bool:
 
 
 def _encode(to: Path, settings: Mapping[str, Any], docs: Iterator[Doc], progress: Progress | None) -> None:
-    """Encode the documents that are not there yet, some in each commit."""
+    """Encode the documents that the new index does not have yet, AT_ONCE in each commit."""
     index = Index.open(to) if manifests.has_manifest(to) else Index.create(to, **settings)
     with index:
         for _ in islice(docs, len(index)):
@@ -148,38 +147,28 @@ def _encode(to: Path, settings: Mapping[str, Any], docs: Iterator[Doc], progress
 
 
 def _copy(to: Path, old: Format2, progress: Progress | None) -> None:
-    """Copy documents and vectors, each segment in a commit."""
+    """Copy documents and vectors, one segment in each commit."""
     if not manifests.has_manifest(to):
         snapshot.create(to, _manifest(old))
-    with _Copy.open(to) as new:
+
+    def take(batches: Iterator[StoredBatch], writer: Writer) -> int:
+        writer.take_words(old.words[len(writer.words) :])
+        return writer.take_stored(old.slicing, old.body["dimensions"], batches)
+
+    with Index.open(to) as new:
         done = len(new)
         for docs, batches in old.segments():
             if done >= docs:
                 done -= docs
                 continue
-            new.take(old.words, old.slicing, old.body["dimensions"], batches)
+            new.commit_only(partial(take, batches), lock.WAIT_SECONDS)
             if progress:
                 progress(docs)
-        new.take(old.words, old.slicing, old.body["dimensions"], iter(()))
-
-
-class _Copy(Index):
-    """An index that takes documents with the vectors they have."""
-
-    def take(
-        self, words: list[str], slicing: Slicing | None, dimensions: int | None, batches: Iterator[StoredBatch]
-    ) -> None:
-        """Add documents in one commit; the words and the slicing come before the first."""
-
-        def work(build: Writer) -> int:
-            build.take_words(words[len(build.words) :])
-            return build.take_stored(slicing, dimensions, batches)
-
-        self._commit(work, lock.WAIT_SECONDS)
+        new.commit_only(partial(take, iter(())), lock.WAIT_SECONDS)  # the words and the slicing, if there are no docs
 
 
 def _manifest(old: Format2) -> Manifest:
-    """The manifest of an empty index with the settings of an old one. Weights stay, so the average length is fixed."""
+    """Return the manifest of an empty index with the settings of an old one, and the average length of its weights."""
     body, options = old.body, dict(old.body["encoder_options"])
     if "average_length" in options and options["average_length"] is None:
         options["average_length"] = old.average_length
@@ -189,24 +178,20 @@ def _manifest(old: Format2) -> Manifest:
     )
 
 
-# --- taking the old one's place
+# --- replacing the old index
 
 
 def _take_place(path: Path, changes: Mapping[str, Any]) -> None:
-    """Move the new index's files in and commit its manifest. Each step can be done again."""
+    """Move the files of the new index into the old folder and commit its manifest. Each step can be repeated."""
     new = path / UPGRADE / "index"
     manifest = manifests.read(Folder(new))
     for part in SUBFOLDERS:
         (path / part).mkdir(exist_ok=True)
-    for name in _top_names(manifest):
+    tops = dict.fromkeys("/".join(name.split("/")[:2]) for name in file_names(manifest))  # files, folders of segments
+    for name in tops:
         if (new / name).exists():
             (new / name).rename(path / name)
     for part in SUBFOLDERS:
         sync_folder(path / part)
     manifests.write(path, replace(manifest, commit=manifests.new_name(), **changes))
     snapshot.sweep(path, manifests.read(Folder(path)))
-
-
-def _top_names(manifest: Manifest) -> list[str]:
-    """What is renamed: files, and folders of segments, each once."""
-    return list(dict.fromkeys("/".join(name.split("/")[:2]) for name in file_names(manifest)))

@@ -1,27 +1,27 @@
-"""Changing an index: read → encode → densify → segment, a batch at a time, in memory that does not grow with the input.
+"""Writer: documents and changes to segments, and segments to the manifest of one commit.
 
-A Build works on the commit it began with, without any lock. Only its end, `finish`, needs the write lock: there it
-looks at what others have committed meanwhile, and fits what it has made to that.
+A Writer works without a lock on the commit that it started from. Only `finish` needs the write lock: it reads what
+other writers have committed meanwhile, and adapts the new segments to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from threading import Event
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from denslice import encoders
 from denslice.densify import split_by_slice
-from denslice.encoders import Encoder
 from denslice.errors import InputError
-from denslice.records import Doc, checked_docs, checked_id
+from denslice.index import doc_batches
+from denslice.index.doc_batches import DocBatch, encode_batches
+from denslice.records import Doc, GivenDocs, Progress, checked_docs, checked_ids
 from denslice.slicing import Slicing
 from denslice.store import tiers
 from denslice.store.container import ENDING, write_container
@@ -29,28 +29,23 @@ from denslice.store.files import sync_folder
 from denslice.store.manifest import FileEntry, Manifest, SegmentEntry, SlicingEntry, new_name
 from denslice.store.segment import DELETIONS, SEGMENTS, Segment
 from denslice.store.segment_writer import SegmentWriter, StoredBatch
-from denslice.store.session import session
-from denslice.store.snapshot import VOCABULARY, WRITING, Snapshot
-from denslice.store.vocabulary import Growth, merged_words, word_arrays
-from denslice.vectors import Encoded, Floats, Ints, csr, stacked
+from denslice.store.snapshot import VOCABULARY, WRITING, Snapshot, session
+from denslice.store.vocabulary import Growth, word_arrays
+from denslice.vectors import Encoded, Ints, csr, stacked
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-BATCH = 2_048  # documents encoded, stored or deleted at a time, or fewer where an encoder likes it
-SAMPLE = 20_000  # documents a slicing is learned from
+SAMPLE = 20_000  # documents that a slicing is learned from
 SMALL_PIECE = 4  # a vocabulary piece at most this many times as large as the new words is rewritten with them
 
-DocBatch = tuple[list[Doc], Encoded]
-Progress = Callable[[int], None]
 
-
-class Overtaken(Exception):  # noqa: N818 (the merge is simply not made)
-    """Most of what a merge was to rewrite is not there any more, or its caller wants it no longer."""
+class Overtaken(Exception):  # noqa: N818 (no error: the merge is given up)
+    """Most of the segments that a merge rewrites were deleted or replaced meanwhile, or the merge was stopped."""
 
 
 class Writer:
-    """One commit in the making: new segments, new words, rows to delete. A context: what is not committed goes."""
+    """The new segments, new words and deleted rows of one commit; a context that removes what was not committed."""
 
     def __init__(self, base: Snapshot, progress: Progress | None = None, stop: Event | None = None) -> None:
         self.base = base
@@ -60,10 +55,10 @@ class Writer:
         self.dimensions = base.manifest.dimensions
         self.words = Growth(base.words)
         self.written: list[Segment] = []
-        self.sources: list[Segment] = []  # those a merge replaces
-        self.gone: dict[str, set[int]] = {}  # rows to delete, by the segment's name
+        self.sources: list[Segment] = []  # the segments that a merge replaces
+        self.gone: dict[str, set[int]] = {}  # rows to delete, by the name of their segment
         self.deleted_ids: list[str] = []
-        self._settled: Slicing | None = None  # the slicing, if this build made it
+        self._settled: Slicing | None = None  # the slicing, if this writer made it
         self._writer: SegmentWriter | None = None
         self._place: Path | None = None
         self._fresh_ids: set[str] = set()
@@ -72,47 +67,42 @@ class Writer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._writer:
             self._writer.close()
         self.written, self.sources = [], []
         self._closing.close()
 
-    # --- what a commit is made of
+    # --- the changes of a commit
 
-    def add_docs(self, docs: Iterable[Doc | Mapping[str, Any]]) -> int:
-        """Encode and store documents, and return how many there were."""
-        if isinstance(docs, str | Mapping | Doc) or not isinstance(docs, Iterable):
-            raise InputError(f"documents come in a list, not as one {type(docs).__name__}")
+    def add_docs(self, docs: GivenDocs) -> int:
+        """Encode and store documents, and return how many were stored."""
         manifest = self.base.manifest
         encoder = encoders.load(manifest.encoder, manifest.encoder_options, self.words)
-        return self._add(encode_batches(checked_docs(docs), encoder))
-
-    def add_vectors(
-        self, ids: Sequence[str], weights: sp.csr_array, texts: Sequence[str] | None, dense: Floats | None
-    ) -> int:
-        """Store ready vectors, and return how many there were."""
-        return self._add(ready_batches(ids, weights, texts, dense))
+        return self.add_encoded(encode_batches(checked_docs(docs), encoder))
 
     def add_encoded(self, batches: Iterable[DocBatch]) -> int:
-        """Store documents that were encoded elsewhere, over this vocabulary, and return how many there were."""
-        return self._add(iter(batches))
+        """Store documents that were encoded with this vocabulary, and return how many were stored."""
+        reported = self._reported(batches)
+        added = 0
+        for docs, encoded in self._settle_slicing(reported) if self.slicing is None else reported:
+            self._append(docs, encoded)
+            added += len(docs)
+        return added
 
     def take_words(self, words: Iterable[str]) -> int:
-        """Let words join the vocabulary in this order, before any that documents bring; return its size."""
+        """Add words to the vocabulary in this order, before those of new documents, and return its size."""
         for word in words:
             self.words.place(word)
         return len(self.words)
 
     def settle(self, sample: sp.csr_array, dimensions: int | None) -> None:
-        """Settle the slicing by a sample of encoded documents, and the width of dense vectors, before any document."""
+        """Fix the slicing by a sample of encoded documents, and the number of dense dimensions, before any document."""
         self._slice_by(sample)
         self.dimensions = dimensions
 
     def take_stored(self, slicing: Slicing | None, dimensions: int | None, batches: Iterator[StoredBatch]) -> int:
-        """Store documents with vectors that were sliced elsewhere, by the same slicing; return how many there were."""
+        """Store documents whose vectors were sliced elsewhere by the same slicing, and return how many were stored."""
         if self.slicing is None and slicing is not None:
             self.slicing = self._settled = slicing
         self.dimensions, taken = dimensions, 0
@@ -122,31 +112,30 @@ class Writer:
         return taken
 
     def delete(self, ids: Iterable[str]) -> int:
-        """Delete the documents with these ids, and return how many there were."""
-        if isinstance(ids, str):
-            raise InputError(f"ids come in a list, not as one string: [{ids!r}]")
-        self.deleted_ids = list(dict.fromkeys(map(checked_id, ids)))
+        """Delete the documents with these ids, and return how many were found."""
+        self.deleted_ids = checked_ids(ids)
         self._drop(self.deleted_ids, self.base.segments)
         return sum(len(rows) for rows in self.gone.values())
 
     def merge(self, entries: Sequence[SegmentEntry]) -> int:
-        """Rewrite these segments as few full ones, and return how many were rewritten."""
+        """Rewrite these segments as fewer, full ones, and return how many were rewritten."""
         names = {entry.name for entry in entries}
         self.sources = [segment for segment in self.base.segments if segment.entry.name in names]
-        for segment in self.sources:  # damage must not be rewritten with checksums that fit it
+        for segment in self.sources:  # a damaged file must not be rewritten with a checksum that matches
             segment.verify()
         for segment in self.sources:
-            for batch in segment.live_batches(BATCH):
-                self._check_stop()
+            for batch in segment.live_batches(doc_batches.BATCH):
+                if self.stop is not None and self.stop.is_set():
+                    raise Overtaken
                 self._store(batch)
         return len(self.sources)
 
     def update(self, changes: Mapping[str, Mapping[str, Any]]) -> int:
-        """Store documents again with other metadata and the vectors they have, and return how many were found."""
+        """Store documents again with new metadata and their old vectors, and return how many were found."""
         updated = 0
         for segment in self.base.segments:
             rows = segment.live_rows(list(changes))
-            for batch in segment.batches(np.array(sorted(rows.values()), dtype=np.int64), BATCH):
+            for batch in segment.batches(np.array(sorted(rows.values()), dtype=np.int64), doc_batches.BATCH):
                 docs = [replace(doc, meta=dict(changes[doc.id])) for doc in batch.docs]
                 self._take_places([doc.id for doc in docs])
                 self._store(replace(batch, docs=docs))
@@ -156,9 +145,9 @@ class Writer:
     # --- the commit
 
     def finish(self, latest: Snapshot) -> Manifest:
-        """Put every file in place and return the manifest to commit, which is the latest one if nothing changed.
+        """Move every new file into place and return the manifest to commit: the latest one if nothing changed.
 
-        The write lock must be held, and `latest` be the last commit.
+        The caller holds the write lock, and `latest` is the last commit.
         """
         if latest.manifest.commit != self.base.manifest.commit:
             self._fit(latest)
@@ -168,7 +157,8 @@ class Writer:
         same = all(getattr(manifest, name) == value for name, value in changes.items())
         if same and not (self.written or self.gone or self.sources):
             return manifest
-        self._move_in()
+        for segment in self.written:  # from this writer's own folder to where readers look
+            segment.path.rename(self.base.folder / SEGMENTS / segment.entry.name)
         replaced = {segment.entry.name for segment in self.sources}
         segments = [s for s in latest.segments if s.entry.name not in replaced] + self.written
         entries = [self._entry(segment) for segment in segments]
@@ -183,13 +173,8 @@ class Writer:
             return segment.entry
         return segment.without(np.array(sorted(gone)), self.base.folder / DELETIONS)
 
-    def _move_in(self) -> None:
-        """Rename the new segments' folders from this writer's corner to where readers look for them."""
-        for segment in self.written:
-            segment.path.rename(self.base.folder / SEGMENTS / segment.entry.name)
-
     def _fit(self, latest: Snapshot) -> None:
-        """Fit what was made to a commit that came in between: its words, its slicing, its documents."""
+        """Adapt the new segments to a commit that came in between: to its words, slicing and documents."""
         base, self.base = self.base, latest
         self._fit_merge(latest)
         _check_dimensions(latest.manifest.dimensions, self.dimensions, bool(latest.segments and self.written))
@@ -202,23 +187,23 @@ class Writer:
         newer = [segment for segment in latest.segments if segment.entry.name not in known]
         self._drop(self.deleted_ids, newer)
         for segment in self.written if not self.sources else ():
-            for start in range(0, segment.rows, BATCH):
-                self._drop(segment.ids(np.arange(start, min(start + BATCH, segment.rows))), newer)
+            for start in range(0, segment.rows, doc_batches.BATCH):
+                self._drop(segment.ids(np.arange(start, min(start + doc_batches.BATCH, segment.rows))), newer)
 
     def _is_ours(self, name: str) -> bool:
         return any(segment.entry.name == name for segment in self.written)
 
     def _fit_merge(self, latest: Snapshot) -> None:
-        """Delete in the merged segments what was deleted in their sources meanwhile.
+        """Delete from the merged segments the rows that were deleted from their sources meanwhile.
 
-        Of a source that is gone every row is: its documents were deleted, or are in another segment now.
+        If a source is gone, all of its rows are deleted: its documents were deleted, or are in another segment now.
         """
         now = {segment.entry.name: segment for segment in latest.segments}
         gone = sum(source.entry.docs for source in self.sources if source.entry.name not in now)
         if 2 * gone > sum(source.entry.docs for source in self.sources):
             raise Overtaken
         starts = np.concatenate([[0], np.cumsum([segment.rows for segment in self.written])])
-        first = 0  # of a source's rows among all that were merged
+        first = 0  # the source's first row among all merged rows
         for source in self.sources:
             live = source.live_row_numbers()
             for row in (first + _dead(live, now.get(source.entry.name))).tolist():
@@ -228,9 +213,9 @@ class Writer:
         self.sources = [now[source.entry.name] for source in self.sources if source.entry.name in now]
 
     def _fit_tokens(self, base: Snapshot, latest: Snapshot) -> None:
-        """Give new words the ids that are free now, and slice as the index does now; segments are rewritten for it."""
+        """Give new words the ids that are free now, use the slicing of the index, and rewrite segments if needed."""
         ours, grown = self.words, Growth(latest.words)
-        known = base.manifest.encoder_options.get("vocab") or len(base.words)  # ids below it stay
+        known = base.manifest.encoder_options.get("vocab") or len(base.words)  # ids below it do not change
         new = np.array([grown.place(word) for word in ours.new_words], dtype=np.int64)
         ids = np.concatenate([np.arange(known), new])
         renamed = not np.array_equal(new, np.arange(known, known + len(new)))
@@ -240,37 +225,25 @@ class Writer:
         self._settled = None if latest.slicing is not None else self._settled
         if not (self.written and (renamed or resliced)):
             return
-        written, self.written, self.gone = self.written, [], self._gone_elsewhere()
+        self.gone = {name: rows for name, rows in self.gone.items() if not self._is_ours(name)}
+        written, self.written = self.written, []
         for segment in written:
-            for batch in segment.live_batches(BATCH):
+            for batch in segment.live_batches(doc_batches.BATCH):
                 kept, lost = self._split(_joined(batch.kept, batch.lost, ids))
                 self._store(replace(batch, kept=kept, lost=lost))
         self.flush()
 
-    def _gone_elsewhere(self) -> dict[str, set[int]]:
-        return {name: rows for name, rows in self.gone.items() if not self._is_ours(name)}
-
     # --- documents to segments
 
-    def _add(self, batches: Iterator[DocBatch]) -> int:
-        batches = self._told(batches)
-        if self.slicing is None:
-            batches = self._settle_slicing(batches)
-        added = 0
-        for docs, encoded in batches:
-            self._append(docs, encoded)
-            added += len(docs)
-        return added
-
-    def _told(self, batches: Iterator[DocBatch]) -> Iterator[DocBatch]:
-        """The batches, each told as soon as it is encoded: what comes after takes little time."""
+    def _reported(self, batches: Iterable[DocBatch]) -> Iterator[DocBatch]:
+        """Yield the batches, and report each as soon as it is encoded: storing it takes little time."""
         for docs, encoded in batches:
             if self.progress:
                 self.progress(len(docs))
             yield docs, encoded
 
     def _settle_slicing(self, batches: Iterator[DocBatch]) -> Iterator[DocBatch]:
-        """Learn the slicing from the first documents, then give all batches on."""
+        """Learn the slicing from the first documents, and return all batches."""
         first: list[DocBatch] = []
         while sum(len(docs) for docs, _ in first) < SAMPLE and (batch := next(batches, None)):
             first.append(batch)
@@ -280,10 +253,11 @@ class Writer:
         return chain(first, batches)
 
     def _slice_by(self, sample: sp.csr_array) -> None:
-        """Make the slicing from the sample's first documents; of a growing vocabulary, from the words they had."""
+        """Make the slicing from the first SAMPLE documents. If the vocabulary grows, use only their words."""
         sample, entry = sample[:SAMPLE], self.base.manifest.slicing
         if not self.base.manifest.encoder_options.get("vocab"):
-            sample = _narrowed(sample, entry.skip)
+            width = max(int(sample.indices.max(initial=-1)) + 1, min(entry.skip, sample.shape[1]))
+            sample = csr((sample.data, sample.indices, sample.indptr), (sample.shape[0], width))
         self.slicing = self._settled = Slicing.made(entry.kind, sample, entry.slices, entry.skip, entry.seed)
 
     def _append(self, docs: list[Doc], encoded: Encoded) -> None:
@@ -296,12 +270,15 @@ class Writer:
         self._store(StoredBatch(docs, kept, lost, lengths, encoded.dense))
 
     def _split(self, weights: sp.csr_array) -> tuple[sp.csr_array, sp.csr_array]:
-        assert self.slicing is not None  # settled before the first batch
+        assert self.slicing is not None  # it is made before the first batch is stored
         self.slicing = self.slicing.grown(weights.shape[1])
         return split_by_slice(weights, self.slicing)
 
     def _store(self, batch: StoredBatch) -> None:
-        writer = self._writing()
+        if self._writer is None:
+            manifest = self.base.manifest
+            self._writer = SegmentWriter(self._own_folder() / new_name(), manifest.block, manifest.filterable)
+        writer = self._writer
         try:
             writer.add(batch)
         except UnicodeEncodeError:
@@ -311,7 +288,7 @@ class Writer:
             self.flush()
 
     def _take_places(self, ids: list[str]) -> None:
-        """Make room for new documents: older ones with their ids go. An id given twice in one add is an error."""
+        """Delete older documents with the ids of new ones; raise InputError if an id is given twice in one add."""
         for id in ids:
             if id in self._fresh_ids:
                 raise InputError(f"document id {id!r} is given twice")
@@ -322,39 +299,29 @@ class Writer:
         self._drop(ids, self.base.segments)
 
     def _drop(self, ids: Sequence[str], segments: Sequence[Segment]) -> None:
-        for start in range(0, len(ids), BATCH):
+        for start in range(0, len(ids), doc_batches.BATCH):
             for segment in segments:
-                if rows := segment.live_rows(ids[start : start + BATCH]):
+                if rows := segment.live_rows(ids[start : start + doc_batches.BATCH]):
                     self.gone.setdefault(segment.entry.name, set()).update(rows.values())
 
-    def _writing(self) -> SegmentWriter:
-        if self._writer is None:
-            manifest = self.base.manifest
-            self._writer = SegmentWriter(self._corner() / new_name(), manifest.block, manifest.filterable)
-        return self._writer
-
-    def _corner(self) -> Path:
-        """The folder in which this build's segments lie until they are committed."""
+    def _own_folder(self) -> Path:
+        """Return the folder that holds the segments of this writer until they are committed."""
         if self._place is None:
             self._place = self._closing.enter_context(session(self.base.folder))
         return self._place
 
     def flush(self) -> None:
-        """Write the segment that was begun: that takes long, and needs no lock."""
+        """Write the segment that was begun. This takes long, and needs no lock."""
         if self._writer:
-            entry, part = self._writer.finish(), f"{WRITING}/{self._corner().name}"
+            entry, part = self._writer.finish(), f"{WRITING}/{self._own_folder().name}"
             self._writer = None
             self.written.append(Segment(self.base.home, entry, self.base.manifest.block, part))
             self._fresh_ids.clear()
 
-    def _check_stop(self) -> None:
-        if self.stop is not None and self.stop.is_set():
-            raise Overtaken
-
     # --- words and slicing
 
     def _write_slicing(self, manifest: Manifest) -> SlicingEntry:
-        """The slicing's entry, with the file of token places if this build has settled it."""
+        """Return the entry of the slicing; write the file of the tokens' slices if this writer made it."""
         if self._settled is None:
             return manifest.slicing
         entry = replace(manifest.slicing, vocab=self._settled.vocab)
@@ -363,14 +330,14 @@ class Writer:
         return replace(entry, places=self._write_file({"slice_of": self._settled.slice_of}))
 
     def _write_words(self, latest: Snapshot) -> tuple[FileEntry, ...]:
-        """The vocabulary's pieces with the new words in it, small pieces folded into one."""
+        """Return the pieces of the vocabulary with the new words, after rewriting small pieces as one."""
         entries, pieces, new = list(latest.manifest.vocabulary), list(self.words.base.pieces), self.words.new_words
         if not new:
             return latest.manifest.vocabulary
         words = list(new)
         while pieces and len(pieces[-1]) <= SMALL_PIECE * len(words):
             latest.pieces[entries.pop().name].verify()
-            words = merged_words([pieces.pop()]) + words
+            words = pieces.pop().words() + words
         return (*entries, self._write_file(word_arrays(words)))
 
     def _write_file(self, arrays: Mapping[str, Any]) -> FileEntry:
@@ -379,7 +346,7 @@ class Writer:
 
 
 def _dead(live: Ints, later: Segment | None) -> Ints:
-    """Which of the rows that were live, counted among these, are not in a later state of their segment."""
+    """Return the positions, among rows that were live, of those that a later state of their segment has deleted."""
     if later is None:
         return np.arange(len(live))
     return np.zeros(0, np.int64) if later.live is None else np.flatnonzero(later.live[live] == 0)
@@ -392,7 +359,7 @@ def _check_dimensions(width: int | None, found: int | None, settled: bool) -> No
 
 
 def _joined(kept: sp.csr_array, lost: sp.csr_array, ids: Ints) -> sp.csr_array:
-    """All weights of documents in one matrix, with other token ids."""
+    """Return all weights of documents in one matrix, with new token ids."""
     width = int(ids.max(initial=0)) + 1
     parts = [csr((one.data, ids[one.indices], one.indptr), (one.shape[0], width)) for one in (kept, lost)]
     joined = parts[0] + parts[1]
@@ -406,41 +373,3 @@ def _is_unicode(doc: Doc) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def encode_batches(docs: Iterator[Doc], encoder: Encoder) -> Iterator[DocBatch]:
-    """The documents with their vectors, as many at a time as the encoder likes."""
-    while batch := list(islice(docs, min(encoder.batch_docs, BATCH))):
-        yield batch, encoder.encode_docs([_read(doc, encoder.reads) for doc in batch])
-
-
-def _read(doc: Doc, reads: str) -> object:
-    if reads == "text":
-        return doc.contents
-    if doc.vector is None:
-        raise InputError(f"document {doc.id!r} has no vector, and this index holds ready vectors")
-    return doc.vector
-
-
-def _narrowed(weights: sp.csr_array, least: int) -> sp.csr_array:
-    """The same rows, no wider than the last column they use, nor narrower than `least` where they were not."""
-    width = max(int(weights.indices.max(initial=-1)) + 1, min(least, weights.shape[1]))
-    return csr((weights.data, weights.indices, weights.indptr), (weights.shape[0], width))
-
-
-def ready_batches(
-    ids: Sequence[str], weights: sp.csr_array, texts: Sequence[str] | None, dense: Floats | None
-) -> Iterator[DocBatch]:
-    """Ready vectors as documents, some at a time; there must be as many of each."""
-    if isinstance(ids, str):
-        raise InputError(f"ids come in a list, not as one string: [{ids!r}]")
-    if len(ids) != weights.shape[0] or (texts is not None and len(texts) != len(ids)):
-        told = "" if texts is None else f" and {len(texts):,} texts"
-        raise InputError(f"{len(ids):,} ids for {weights.shape[0]:,} vectors{told}")
-    if dense is not None and len(dense) != len(ids):
-        raise InputError(f"{len(ids):,} ids for {len(dense):,} dense vectors")
-    encoded = Encoded(weights, dense)
-    for start in range(0, len(ids), BATCH):
-        batch = range(start, min(start + BATCH, len(ids)))
-        docs = list(checked_docs((Doc(ids[i], "" if texts is None else texts[i]) for i in batch), start))
-        yield docs, encoded.rows(slice(start, start + BATCH))

@@ -48,7 +48,8 @@ def read_collection(source: str, split: str = "test") -> Collection:
         asked.update(_told(query.id, query.text))
     judged = sha256(asked.digest() + json.dumps(qrels, sort_keys=True).encode())
     prints = (docs.hexdigest(), asked.hexdigest(), judged.hexdigest())
-    return Collection(_name(source), source, doc_ids, queries, qrels, *prints)
+    name = source.removeprefix(DATASET_PREFIX) if is_dataset(source) else Path(source).resolve().name
+    return Collection(name, source, doc_ids, queries, qrels, *prints)
 
 
 def _qrels_file(folder: Path, split: str) -> Path:
@@ -56,10 +57,6 @@ def _qrels_file(folder: Path, split: str) -> Path:
     if not found.exists():
         raise InputError(f"{found}: no such file; --data names a BEIR folder, and --split one of its qrels")
     return found
-
-
-def _name(source: str) -> str:
-    return source.removeprefix(DATASET_PREFIX) if is_dataset(source) else Path(source).resolve().name
 
 
 def _told(id: str, text: str) -> bytes:

@@ -10,7 +10,7 @@ from denslice.densify import densify
 from denslice.errors import DensliceError
 from denslice.gip import gip, gip_full
 from denslice.records import Ranking
-from denslice.reproduce.cell_settings import Setting
+from denslice.reproduce.cells import Setting
 from denslice.slicing import Slicing
 from denslice.vectors import Encoded, Floats
 
@@ -47,9 +47,6 @@ def check(rankings: Sequence[Ranking], defined: Floats, doc_ids: Sequence[str], 
             close = CLOSE * max(1.0, abs(expected))
             if id in found and abs(found[id] - expected) > close:
                 raise NotTheDefinitionError(f"{setting}: document {id!r} has {found[id]}, by definition {expected}")
-            if setting.is_exact and id not in found and _is_result(expected, setting) and expected > least + close:
+            is_result = expected > 0 or setting.index.mode != "lexical"  # words find nothing without a shared token
+            if setting.is_exact and id not in found and is_result and expected > least + close:
                 raise NotTheDefinitionError(f"{setting}: document {id!r} is missing, with {expected} against {least}")
-
-
-def _is_result(score: float, setting: Setting) -> bool:
-    return score > 0 or setting.index.mode != "lexical"  # lexical search finds no document without a shared token

@@ -49,11 +49,8 @@ def read_all(folder: Path, vocab: int) -> Encoded:
 
 
 def _held(folder: Path) -> list[Rows]:
-    found = []
-    for path in sorted(folder.glob("*.npz")):
-        start, _, end = path.stem.partition("-")
-        found.append((int(start), int(end)))
-    return found
+    names = (path.stem.split("-") for path in sorted(folder.glob("*.npz")))
+    return [(int(start), int(end)) for start, end in names]
 
 
 def _name(rows: Rows) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from denslice.reproduce.cell_settings import PAPER_THETA, IndexSetting, Setting, lexical_models
+from denslice.reproduce.cells import PAPER_THETA, IndexSetting, Setting, lexical_models
 from denslice.reproduce.collection import Collection
 from denslice.reproduce.encoding import Encodings
 from denslice.reproduce.figure3_plot import Line, Point, drawn

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,13 +15,13 @@ from denslice.densify import split_by_slice
 from denslice.evaluate.evaluation import as_run, evaluate
 from denslice.index.reader import Reader
 from denslice.options import SearchOptions
-from denslice.provenance import hardware, provenance
+from denslice.provenance import hardware, milliseconds, provenance
 from denslice.records import Query, Ranking
 from denslice.reproduce import definition, flat
-from denslice.reproduce.cell_settings import IndexSetting, Setting
-from denslice.reproduce.cells import Cells, Figures
+from denslice.reproduce.cells import Cells, Figures, IndexSetting, Setting
 from denslice.reproduce.collection import Collection
-from denslice.reproduce.encoding import Encodings
+from denslice.reproduce.encoding import Encodings, Progress
+from denslice.reproduce.flat import Search
 from denslice.store.snapshot import Snapshot
 from denslice.store.tiers import SEGMENT_DOCS
 from denslice.vectors import Encoded
@@ -34,8 +31,6 @@ MEASURES = ("RR@10", "R@1000", "nDCG@10")
 CHECKED = 5  # queries whose rankings are checked
 TIMED, REPEATS = 200, 3  # queries that are timed, and how often each: the fastest counts, as others may use the machine
 AT_ONCE = 256  # queries searched together where time does not matter
-Progress = Callable[[int], None]
-Search = Callable[[Sequence[str], Encoded], list[Ranking]]
 
 
 class Measuring:
@@ -56,7 +51,8 @@ class Measuring:
     def figures(self, settings: Sequence[Setting], progress: Progress) -> dict[Setting, Figures]:
         """Return the figures of every setting; `progress` is called for each that is measured."""
         fresh: dict[Setting, Figures] = {}
-        for index, group in groupby(sorted(self.missing(settings), key=_by_index), key=lambda setting: setting.index):
+        missing = sorted(self.missing(settings), key=lambda one: repr(one.index))
+        for index, group in groupby(missing, key=lambda one: one.index):
             for setting, found in self._measured(index, list(group)):
                 self._cells.put(setting, self._fingerprint(setting), found)
                 fresh[setting] = found
@@ -75,23 +71,15 @@ class Measuring:
         queries = _only(model.queries(), index.mode)
         ours = [setting for setting in settings if setting.engine == "denslice"]
         if ours:
-            with self._built(model, index) as view:
+            with TemporaryDirectory(prefix=".index-", dir=self._work) as folder:
+                view = build(Path(folder, "index"), model, self._collection.doc_ids, index)
                 for setting in ours:
                     yield setting, self._search_index(view, model, setting, queries)
         for setting in settings:
             if setting.engine == "faiss":
-                search, size = flat.flat_search(model.doc_parts(), self._collection.doc_ids, K)
+                search, size = flat.flat_search(model, self._collection.doc_ids, K)
                 rankings, times = self._searched(search, queries)
                 yield setting, self._judged(rankings, times, size, 0.0)
-
-    @contextmanager
-    def _built(self, model: Encodings, index: IndexSetting) -> Iterator[Reader]:
-        """Build the index in a folder that is removed afterwards."""
-        folder = Path(tempfile.mkdtemp(prefix=".index-", dir=self._work))
-        try:
-            yield build(folder / "index", model, self._collection.doc_ids, index)
-        finally:
-            shutil.rmtree(folder)
 
     def _search_index(self, view: Reader, model: Encodings, setting: Setting, queries: Encoded) -> Figures:
         slicing = view.snapshot.slicing
@@ -122,7 +110,7 @@ class Measuring:
         for at in range(0, len(ids), AT_ONCE):
             rankings += search(ids[at : at + AT_ONCE], queries.rows(slice(at, at + AT_ONCE)))
         rows = [queries.rows(slice(at, at + 1)) for at in range(min(TIMED, len(ids)))]
-        passes = [[_milliseconds(search, row) for row in rows] for _ in range(REPEATS)]
+        passes = [[milliseconds(search, [""], row) for row in rows] for _ in range(REPEATS)]
         return rankings, np.min(passes, axis=0).tolist()
 
     def _judged(self, rankings: list[Ranking], times: list[float], size: int, lost: float) -> Figures:
@@ -156,16 +144,6 @@ def lost_share(view: Reader) -> float:
     """Return the share of the documents' weights that lost their slice to a larger one."""
     lost = sum(len(segment.lost.keys) for segment in view.snapshot.segments)
     return lost / max(1, sum(entry.weights for entry in view.snapshot.manifest.segments))
-
-
-def _milliseconds(search: Search, query: Encoded) -> float:
-    start = time.perf_counter()
-    search([""], query)
-    return 1000 * (time.perf_counter() - start)
-
-
-def _by_index(setting: Setting) -> str:
-    return repr(setting.index)
 
 
 def _gathered(parts: Iterator[Encoded]) -> Iterator[Encoded]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from denslice.reproduce import paper_figures
-from denslice.reproduce.cell_settings import Setting, as_in_paper, lexical_models, whole, with_full_query
+from denslice.reproduce.cells import Setting, as_in_paper, lexical_models, whole, with_full_query
 from denslice.reproduce.collection import Collection
 from denslice.reproduce.encoding import Encodings
 from denslice.reproduce.table_page import HEADS, Grid, Page, Results, kept, markdown, measures, p_values

@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from denslice.reproduce import flat, paper_figures
-from denslice.reproduce.cell_settings import (
-    PAPER_THETA,
-    IndexSetting,
-    Setting,
-    dense_models,
-    joint_models,
-    lexical_models,
-)
+from denslice.reproduce.cells import PAPER_THETA, IndexSetting, Setting, dense_models, joint_models, lexical_models
 from denslice.reproduce.collection import Collection
 from denslice.reproduce.encoding import Encodings
 from denslice.reproduce.table_page import HEADS, Grid, Page, Results, markdown, measures, p_values
@@ -60,10 +53,8 @@ def page(models: Sequence[Encodings], grid: Grid, results: Results, collection: 
 def _both_ways(model: Encodings, mode: str, slices: Sequence[int]) -> list[Setting]:
     found = []
     for m in slices:
-        two_stages = Setting(
-            IndexSetting(model.name, mode, m, "stride"), "sliced", theta=PAPER_THETA, candidates_from="lexical"
-        )
-        found += [two_stages, _exact(model, mode, m)]
+        index = IndexSetting(model.name, mode, m, "stride")
+        found += [Setting(index, "sliced", PAPER_THETA, candidates_from="lexical"), _exact(model, mode, m)]
     return found
 
 
@@ -84,24 +75,17 @@ def _joint_against_parts(models: Sequence[Encodings], slices: Sequence[int], res
     for both, part in pairs:
         one, other = (results[setting].means["RR@10"] for setting in (both, part))
         told = f"; paired t-test, Holm-corrected: p = {p[both, part]:.2g}" if (both, part) in p else ""
-        by = f"{part.index.mode} part alone"
-        lines.append(
-            f"{both.index.model}, M = {most}: MRR@10 {one:.3f}, its {by} {other:.3f} ({one - other:+.3f}{told})."
-        )
+        alone = f"its {part.index.mode} part alone {other:.3f} ({one - other:+.3f}{told})"
+        lines.append(f"{both.index.model}, M = {most}: MRR@10 {one:.3f}, {alone}.")
     return lines
 
 
 def _names(model: Encodings, setting: Setting) -> list[str]:
     index = setting.index
     dimensions = "" if index.mode == "lexical" else str(model.facts.dimensions)
-    search = "exact" if setting.theta == 0 else "two stages"
-    return [
-        index.model,
-        index.mode,
-        "" if index.slices is None else str(index.slices),
-        dimensions,
-        "Faiss flat" if setting.engine == "faiss" else search,
-    ]
+    slices = "" if index.slices is None else str(index.slices)
+    search = "Faiss flat" if setting.engine == "faiss" else "exact" if setting.theta == 0 else "two stages"
+    return [index.model, index.mode, slices, dimensions, search]
 
 
 def _published(model: Encodings, setting: Setting) -> list[str]:

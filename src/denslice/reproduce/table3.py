@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from denslice.reproduce import paper_figures
-from denslice.reproduce.cell_settings import Setting, as_in_paper, lexical_models, with_full_query
-from denslice.reproduce.cells import Figures
+from denslice.reproduce.cells import Figures, Setting, as_in_paper, lexical_models, with_full_query
 from denslice.reproduce.collection import Collection
 from denslice.reproduce.encoding import Encodings
 from denslice.reproduce.table_page import HEADS, Grid, Page, Results, kept, markdown, measures, p_values

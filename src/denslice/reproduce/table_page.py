@@ -10,8 +10,7 @@ from typing import Any
 
 from denslice.evaluate.comparison import corrected_p
 from denslice.provenance import provenance
-from denslice.reproduce.cell_settings import Setting
-from denslice.reproduce.cells import Figures
+from denslice.reproduce.cells import Figures, Setting
 from denslice.reproduce.collection import Collection
 from denslice.reproduce.encoding import Encodings
 from denslice.store.files import replace_file

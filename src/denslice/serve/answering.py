@@ -46,11 +46,6 @@ class Excerpt:
     start: int
     length: int  # of the whole field
 
-    @property
-    def is_cut(self) -> bool:
-        """Whether the excerpt is shorter than the whole field."""
-        return len(self.text) < self.length
-
 
 @dataclass(frozen=True)
 class Answer:
@@ -102,20 +97,15 @@ def _explained(hit: Hit, why: Explanation, words: TextAnalyzer, max_text: int) -
     tokens = {term.token for term in (*why.terms, *why.lost)}
     excerpts = _excerpts(hit, tokens, words, max_text)
     spans = [(one.field, span) for one in excerpts for span in matches(one.text, tokens, words)]
-    explanation = {
-        "score": why.score,
-        "lexical": why.lexical,
-        "dense": why.dense,
-        "terms": [asdict(term) for term in why.terms],
-        "lost": [asdict(term) for term in why.lost],
-        "matches": [{"field": field, **span._asdict()} for field, span in spans],
-    }
+    explanation = asdict(why) | {"matches": [{"field": field, **span._asdict()} for field, span in spans]}
+    del explanation["id"]
     return _hit_json(hit, excerpts, explanation)
 
 
 def _hit_json(hit: Hit, excerpts: Sequence[Excerpt], explanation: dict[str, Any] | None = None) -> HitJson:
     shown = {one.field: one.text for one in excerpts}
-    cut = {one.field: {"start": one.start, "length": one.length} for one in excerpts if one.is_cut}
+    shortened = [one for one in excerpts if len(one.text) < one.length]
+    cut = {one.field: {"start": one.start, "length": one.length} for one in shortened}
     return {**hit.to_dict(), **shown, "cut": cut or None, "explanation": explanation}
 
 

@@ -51,23 +51,15 @@ def make_app(searchable: Searchable, limits: Limits | None = None, access: Acces
 
 
 def _add_read_routes(app: FastAPI, service: Service) -> None:
-    reading = [Depends(BEARER)]
+    reading, errors = [Depends(BEARER)], _errors(400, 401, 413, 415, 422, 503)
 
-    @app.post(
-        "/search",
-        response_model=api.SearchResponse,
-        responses=_errors(400, 401, 413, 415, 422, 503),
-        dependencies=reading,
-    )
+    @app.post("/search", response_model=api.SearchResponse, responses=errors, dependencies=reading)
     async def search(body: api.SearchRequest) -> Response:
         """Return the k best documents for each query, best first."""
         return _json(await service.search(body))
 
     @app.get(
-        "/documents/{id:path}",
-        response_model=api.Document,
-        responses=_errors(401, 404, 503),
-        dependencies=reading,
+        "/documents/{id:path}", response_model=api.Document, responses=_errors(401, 404, 503), dependencies=reading
     )
     async def document(id: Annotated[str, Path(max_length=1_000)]) -> Response:
         """Return the document with this id."""

@@ -15,17 +15,9 @@ from denslice.serve.limits import Access, Limits
 from denslice.serve.metrics import Metrics
 
 log = logging.getLogger("denslice.serve")
-CONTENT_POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self'",
-        "connect-src 'self'",
-        "base-uri 'none'",
-        "form-action 'self'",
-        "frame-ancestors 'none'",
-    )
+CONTENT_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 HEADERS = [
     (b"content-security-policy", CONTENT_POLICY.encode()),
@@ -136,6 +128,4 @@ def _again(body: bytes, receive: Receive) -> Receive:
 
 def _name(host: str) -> str:
     """Return the name in a Host header, without port and brackets."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0].lower()
-    return host.partition(":")[0].lower()
+    return (host[1:].partition("]") if host.startswith("[") else host.partition(":"))[0].lower()

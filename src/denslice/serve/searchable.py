@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol, Unpack
+from collections.abc import Iterable, Sequence
+from typing import Protocol, Unpack
 
 from denslice.index.index_info import IndexInfo
 from denslice.options import SearchKeywords
-from denslice.records import Doc, Ranking
+from denslice.records import Doc, GivenDocs, Ranking
 
 
 class Searchable(Protocol):
@@ -16,38 +16,29 @@ class Searchable(Protocol):
     @property
     def generation(self) -> int:
         """The number of the commit that is served."""
-        ...
 
     @property
     def commit(self) -> str:
         """The name of the commit that is served; it changes whenever results may change."""
-        ...
 
     @property
     def lam(self) -> float:
         """λ, the default weight of the dense score."""
-        ...
 
     def search_batch(self, texts: Sequence[str], k: int = 10, **options: Unpack[SearchKeywords]) -> list[Ranking]:
         """Return the k best documents for each text; a ranking explains its scores."""
-        ...
 
     def get(self, id: str) -> Doc | None:
         """Return the document with this id, or None."""
-        ...
 
-    def add(self, docs: Iterable[Doc | Mapping[str, Any]], *, wait: float = 0.0) -> int:
+    def add(self, docs: GivenDocs, *, wait: float = 0.0) -> int:
         """Add or replace documents in one commit and return how many."""
-        ...
 
     def delete(self, ids: Iterable[str], *, wait: float = 0.0) -> int:
         """Delete documents in one commit and return how many there were."""
-        ...
 
     def refresh(self) -> bool:
         """Move on to the last commit of any process and return whether it is newer."""
-        ...
 
     def info(self) -> IndexInfo:
         """Return what it is. Its path is never part of an answer."""
-        ...

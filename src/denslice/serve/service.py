@@ -16,7 +16,7 @@ from denslice.search.filter import Condition, Every, Filter, Not, Some, parse
 from denslice.search.matches import text_analyzer
 from denslice.serve.answering import Answer, BatchOptions, answers
 from denslice.serve.api import NewDocument, SearchRequest, ServerInfo
-from denslice.serve.background import Background, Returned, in_thread
+from denslice.serve.background import Background, in_thread
 from denslice.serve.batching import Batcher
 from denslice.serve.http_errors import HttpError, busy, timed_out
 from denslice.serve.limits import Limits
@@ -46,7 +46,8 @@ class Service:
         self._batcher = Batcher(self._answers, self._limits, self._metrics)
         self._batcher.start(self._background)
         self._background.until_done("warm-up", self._warm_up)
-        self._background.every(self._limits.refresh_seconds, "refresh", self._follow)
+        refresh = partial(in_thread, self._readers, self._refresh)
+        self._background.every(self._limits.refresh_seconds, "refresh", refresh)
 
     async def stop(self) -> None:
         """Stop the background tasks and wait for running requests."""
@@ -85,8 +86,13 @@ class Service:
 
     async def document(self, id: str) -> Doc:
         """Return the document with this id."""
-        async with _acquirable(self._reads):
-            doc = await self._within_timeout(self._readers, partial(self._searchable.get, id))
+        try:
+            async with _acquirable(self._reads), asyncio.timeout(self._limits.timeout):
+                doc = await in_thread(self._readers, partial(self._searchable.get, id))
+        except TimeoutError:
+            raise timed_out(self._limits.timeout) from None
+        except MissingShardsError as error:
+            raise HttpError(503, "incomplete", str(error)) from error
         if doc is None:
             raise HttpError(404, "no_document", "there is no document with this id")
         return doc
@@ -94,18 +100,10 @@ class Service:
     def info(self) -> ServerInfo:
         """Describe the index and the limits. Of the folder of a model, only the name is shown."""
         info = self._info
-        return ServerInfo(
-            documents=info.documents,
-            generation=info.generation,
-            encoder=Path(info.encoder).name,
-            slicing=info.slicing,
-            slices=info.slices,
-            dimensions=info.dimensions,
-            filterable=list(info.filterable),
-            lam=self._lam,
-            writable=self._writable,
-            limits={name: most for name, most in asdict(self._limits).items() if name.startswith("max_")},
-        )
+        shared = {name: value for name, value in info.to_dict().items() if name in ServerInfo.model_fields}
+        limits = {name: most for name, most in asdict(self._limits).items() if name.startswith("max_")}
+        own = {"encoder": Path(info.encoder).name, "lam": self._lam, "writable": self._writable, "limits": limits}
+        return ServerInfo(**shared | own)
 
     # --- writing
 
@@ -125,8 +123,7 @@ class Service:
 
     async def _write(self, count: int, change: Callable[..., int], given: Sequence[Any]) -> int:
         """Run one write at a time. A write has no timeout, because the client could not tell whether it was done."""
-        if count > self._limits.max_documents:
-            most = self._limits.max_documents
+        if count > (most := self._limits.max_documents):
             raise HttpError(422, "too_many_documents", f"{count:,} documents in one request; at most {most:,}")
         async with _acquirable(self._writes):
             work = partial(self._changed, partial(change, given, wait=LOCK_WAIT))
@@ -165,18 +162,8 @@ class Service:
             conditions = _conditions(parse(where))
         except InputError as error:
             raise HttpError(422, "bad_filter", str(error)) from None
-        if conditions > self._limits.max_conditions:
-            most = self._limits.max_conditions
+        if conditions > (most := self._limits.max_conditions):
             raise HttpError(422, "filter_too_large", f"{conditions:,} conditions in where; at most {most:,}")
-
-    async def _within_timeout(self, pool: ThreadPoolExecutor, work: Callable[[], Returned]) -> Returned:
-        try:
-            async with asyncio.timeout(self._limits.timeout):
-                return await in_thread(pool, work)
-        except TimeoutError:
-            raise timed_out(self._limits.timeout) from None
-        except MissingShardsError as error:
-            raise HttpError(503, "incomplete", str(error)) from error
 
     def _http_error(self, error: InputError) -> Exception:
         """Return a 422 with the message, or the error itself if it names the index folder: that is a server error."""
@@ -194,11 +181,8 @@ class Service:
         await in_thread(self._readers, partial(self._answers, ["warm", "up"], options))
         self._warm = True
 
-    async def _follow(self) -> None:
-        """Refresh to the newest commit. If that fails, searches continue with the current one."""
-        await in_thread(self._readers, self._refresh)
-
     def _refresh(self) -> None:
+        """Refresh to the newest commit. If that fails, searches continue with the current one."""
         self._searchable.refresh()
         if self._searchable.commit != self._shown:  # also true if `_show` failed the last time
             self._show()

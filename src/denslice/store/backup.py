@@ -9,12 +9,11 @@ from pathlib import Path
 from denslice.errors import InputError
 from denslice.store import lock
 from denslice.store import manifest as manifests
-from denslice.store.container import ENDING
 from denslice.store.files import sync_folder
 from denslice.store.folder import Folder
 from denslice.store.manifest import Manifest
-from denslice.store.segment import DELETIONS, SEGMENTS
-from denslice.store.snapshot import SUBFOLDERS, VOCABULARY, Snapshot
+from denslice.store.segment import SEGMENTS
+from denslice.store.snapshot import SUBFOLDERS, Snapshot, file_names
 
 COPY_ATTEMPTS = 3  # without the write lock, before one with it
 
@@ -45,8 +44,7 @@ def _copy_last_commit(index: Path, to: Path) -> Manifest:
         (to / part).mkdir()
     for _ in range(COPY_ATTEMPTS):
         try:
-            manifest = manifests.read(Folder(index))
-            return _copy(index, to, manifest)
+            return _copy(index, to, manifests.read(Folder(index)))
         except FileNotFoundError:  # a commit has removed a file meanwhile
             continue
     with lock.writing(index):
@@ -65,15 +63,6 @@ def _copy(index: Path, to: Path, manifest: Manifest) -> Manifest:
     manifests.write(to, manifest)
     Snapshot(to)
     return manifest
-
-
-def file_names(manifest: Manifest) -> list[str]:
-    """Return the files of a manifest, as paths relative to the index folder."""
-    segments = [f"{SEGMENTS}/{entry.name}/{name}" for entry in manifest.segments for name in entry.files]
-    deletions = [f"{DELETIONS}/{e.deletions.name}{ENDING}" for e in manifest.segments if e.deletions]
-    places = manifest.slicing.places
-    single = [*manifest.vocabulary, *([places] if places else [])]
-    return [*segments, *deletions, *(f"{VOCABULARY}/{entry.name}{ENDING}" for entry in single)]
 
 
 def link(source: Path, to: Path) -> None:

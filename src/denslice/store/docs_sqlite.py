@@ -37,28 +37,14 @@ SCHEMA = (
 CREATE_INDEX = "CREATE INDEX by_value ON field_values (field, kind, value, row)"
 INSERT = "INSERT INTO docs VALUES (?, ?, ?, ?, ?)"
 INSERT_VALUE = "INSERT INTO field_values VALUES (?, ?, ?, ?)"
-BY_ROWS = (
-    "SELECT row, docs.id, title, text, meta FROM json_each(?) AS wanted CROSS JOIN docs ON docs.row = wanted.value"
-)
-FIELDS_BY_ROWS = (
-    "SELECT row, docs.id, title, meta FROM json_each(?) AS wanted CROSS JOIN docs ON docs.row = wanted.value"
-)
+WANTED_ROWS = "FROM json_each(?) AS wanted CROSS JOIN docs ON docs.row = wanted.value"
+BY_ROWS = f"SELECT row, docs.id, title, text, meta {WANTED_ROWS}"
+FIELDS_BY_ROWS = f"SELECT row, docs.id, title, meta {WANTED_ROWS}"
 BY_IDS = "SELECT docs.id, row FROM json_each(?) AS wanted CROSS JOIN docs ON docs.id = wanted.value"
-HAVING = {
-    "exists": "SELECT row FROM field_values WHERE field = ? AND kind = ?",
-    "eq": "SELECT row FROM field_values WHERE field = ? AND kind = ? AND value IS ?",
-    "gt": "SELECT row FROM field_values WHERE field = ? AND kind = ? AND value > ?",
-    "gte": "SELECT row FROM field_values WHERE field = ? AND kind = ? AND value >= ?",
-    "lt": "SELECT row FROM field_values WHERE field = ? AND kind = ? AND value < ?",
-    "lte": "SELECT row FROM field_values WHERE field = ? AND kind = ? AND value <= ?",
-}
-HAVING_ID = {
-    "eq": "SELECT row FROM docs WHERE id = ?",
-    "gt": "SELECT row FROM docs WHERE id > ?",
-    "gte": "SELECT row FROM docs WHERE id >= ?",
-    "lt": "SELECT row FROM docs WHERE id < ?",
-    "lte": "SELECT row FROM docs WHERE id <= ?",
-}
+OPERATORS = {"eq": "IS", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+HAVING_ID = {name: f"SELECT row FROM docs WHERE id {sign} ?" for name, sign in OPERATORS.items()}
+HAVING_FIELD = "SELECT row FROM field_values WHERE field = ? AND kind = ?"
+HAVING = {"exists": HAVING_FIELD} | {name: f"{HAVING_FIELD} AND value {sign} ?" for name, sign in OPERATORS.items()}
 EVERY_META = "SELECT meta FROM docs"
 ANY_TITLE = "SELECT 1 FROM docs WHERE title <> '' LIMIT 1"
 ANY_WITH = "SELECT 1 FROM docs WHERE EXISTS (SELECT 1 FROM json_each(meta) WHERE key = ?) LIMIT 1"

@@ -93,11 +93,6 @@ class Manifest:
         """The number of live documents."""
         return sum(segment.docs for segment in self.segments)
 
-    @property
-    def encoder_hash(self) -> str:
-        """A digest of the encoder's name and options."""
-        return _digest({"encoder": self.encoder, "options": dict(self.encoder_options)})
-
     def next_generation(self, **changes: Any) -> Manifest:
         """Return the manifest of the next commit, with these changes."""
         return replace(self, generation=self.generation + 1, commit=new_name(), **changes)
@@ -105,7 +100,8 @@ class Manifest:
 
 def write(folder: Path, manifest: Manifest) -> None:
     """Commit: replace the folder's manifest by this one."""
-    body = {**asdict(manifest), "encoder_hash": manifest.encoder_hash}
+    encoder = {"encoder": manifest.encoder, "options": dict(manifest.encoder_options)}
+    body = {**asdict(manifest), "encoder_hash": _digest(encoder)}
     fields = {"format": INDEX_FORMAT, "checksum": _digest(body), "index": body}
     replace_file(folder / MANIFEST_FILE, json.dumps(fields, indent=1, ensure_ascii=False).encode())
 
@@ -144,9 +140,8 @@ def check_format(folder: Path, found: int) -> None:
         advice = f"run `denslice upgrade {folder}`, which keeps the documents and their vectors"
     else:
         advice = "upgrade denslice to read it" if found > INDEX_FORMAT else "make the index again"
-    raise IndexFormatError(
-        f"{folder / MANIFEST_FILE}: index format {found}, this version reads format {INDEX_FORMAT}; {advice}"
-    )
+    path = folder / MANIFEST_FILE
+    raise IndexFormatError(f"{path}: index format {found}, this version reads format {INDEX_FORMAT}; {advice}")
 
 
 def checked_body(path: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -186,9 +181,8 @@ def _json_object(path: Path, text: bytes) -> dict[str, Any]:
 def _manifest(body: dict[str, Any]) -> Manifest:
     fields = _known(Manifest, body)
     fields["filterable"], fields["needs"] = tuple(fields["filterable"]), tuple(fields["needs"])
-    fields["slicing"] = SlicingEntry(
-        **{**_known(SlicingEntry, fields["slicing"]), "places": _file(fields["slicing"]["places"])}
-    )
+    slicing = fields["slicing"]
+    fields["slicing"] = SlicingEntry(**{**_known(SlicingEntry, slicing), "places": _file(slicing["places"])})
     fields["segments"] = tuple(map(_segment, fields["segments"]))
     fields["vocabulary"] = tuple(FileEntry(one["name"], _stored(one["file"])) for one in fields["vocabulary"])
     return Manifest(**fields)

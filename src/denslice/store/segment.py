@@ -79,11 +79,8 @@ class Segment:
         self.rows = entry.rows
         self.path = folder.path / place
         self.words = Container.mapped(folder, f"{place}/{LEXICAL_FILE}", _listed(self.path, entry, LEXICAL_FILE))
-        self.vectors = (
-            Container.mapped(folder, f"{place}/{DENSE_FILE}", entry.files[DENSE_FILE])
-            if DENSE_FILE in entry.files
-            else None
-        )
+        dense = entry.files.get(DENSE_FILE)
+        self.vectors = None if dense is None else Container.mapped(folder, f"{place}/{DENSE_FILE}", dense)
         self.documents = Documents(folder, f"{place}/{DOCS_FILE}", _listed(self.path, entry, DOCS_FILE))
         self.deletions = _deletions(folder, entry)
 
@@ -218,11 +215,10 @@ class Segment:
 
     def live_docs(self, size: int) -> Iterator[Doc]:
         """Yield the live documents in row order, fetched in batches."""
-        rows = self.live_row_numbers()
+        rows = self.live_row_numbers().tolist()
         for start in range(0, len(rows), size):
-            batch = rows[start : start + size].tolist()
-            docs = self.documents.fetch(batch)
-            yield from (docs[row] for row in batch)
+            batch = rows[start : start + size]
+            yield from map(self.documents.fetch(batch).__getitem__, batch)
 
     @cached_property
     def _frequencies(self) -> tuple[Array, Array]:

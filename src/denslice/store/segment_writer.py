@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,13 +39,10 @@ class StoredBatch:
 class SegmentWriter:
     """Collects documents and their weights, and writes them as one segment."""
 
-    def __init__(
-        self, folder: Path, block: int, filterable: Sequence[str] = (), about: Mapping[str, Any] | None = None
-    ) -> None:
-        """Begin a segment in a new folder; `about` goes into the headers of its containers."""
+    def __init__(self, folder: Path, block: int, filterable: Sequence[str] = ()) -> None:
+        """Begin a segment in a new folder."""
         folder.mkdir(parents=True)
         self.folder = folder
-        self.about = about or {}
         self.block = block
         self.documents = DocumentsWriter(folder, filterable)
         self.ids: list[str] = []
@@ -76,12 +73,10 @@ class SegmentWriter:
         arrays |= _posting_arrays(kept, self.block)
         files = {
             DOCS_FILE: seal(self.folder / DOCS_FILE),
-            LEXICAL_FILE: write_container(self.folder / LEXICAL_FILE, arrays, self.about),
+            LEXICAL_FILE: write_container(self.folder / LEXICAL_FILE, arrays),
         }
         if self.dense:
-            files[DENSE_FILE] = write_container(
-                self.folder / DENSE_FILE, {"dense": np.concatenate(self.dense)}, self.about
-            )
+            files[DENSE_FILE] = write_container(self.folder / DENSE_FILE, {"dense": np.concatenate(self.dense)})
         sync_folder(self.folder)
         return SegmentEntry(self.folder.name, len(self.ids), self.weights, int(lengths.sum()), files)
 

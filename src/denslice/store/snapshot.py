@@ -1,9 +1,10 @@
-"""A snapshot: one commit of an index, open for reading. Folders are created and swept here too."""
+"""A snapshot: one commit of an index, open for reading. Folders of indexes and writers are created and swept here."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 
@@ -74,10 +75,12 @@ class Snapshot:
         if entry.vocab is None:
             return None
         if self.places is None:
-            slicing = Slicing.stride(entry.vocab, entry.slices, entry.skip)
-        else:
-            slicing = self._placed(self.places, entry.vocab)
-        return slicing.grown(len(self.words))
+            return Slicing.stride(entry.vocab, entry.slices, entry.skip).grown(len(self.words))
+        slice_of = self.places.array("slice_of", "int32", entry.vocab)
+        try:
+            return Slicing.checked(entry.kind, entry.slices, entry.skip, slice_of).grown(len(self.words))
+        except InputError as error:
+            raise damaged(self.places.path, str(error)) from error
 
     def document_frequencies(self, keys: Ints) -> Ints:
         """Return the document frequency of each token."""
@@ -92,10 +95,9 @@ class Snapshot:
 
     def verify(self) -> None:
         """Read every file in full; raise IndexFormatError naming the first that has changed."""
-        for segment in self.segments:
-            segment.verify()
-        for container in (*self.pieces.values(), *([self.places] if self.places else [])):
-            container.verify()
+        for part in (*self.segments, *self.pieces.values(), self.places):
+            if part is not None:
+                part.verify()
 
     def bytes(self) -> int:
         """Return the size of the index on disk."""
@@ -104,17 +106,11 @@ class Snapshot:
         single = [*manifest.vocabulary, manifest.slicing.places, *(entry.deletions for entry in manifest.segments)]
         return sum(file.bytes for file in files) + sum(entry.file.bytes for entry in single if entry)
 
-    def _placed(self, places: Container, vocab: int) -> Slicing:
-        entry = self.manifest.slicing
-        try:
-            return Slicing.checked(entry.kind, entry.slices, entry.skip, places.array("slice_of", "int32", vocab))
-        except InputError as error:
-            raise damaged(places.path, str(error)) from error
-
     def _open(self, path: Path, before: Snapshot | None) -> None:
         """Open every file of the last commit; try again if a writer commits meanwhile."""
         for _ in range(OPEN_ATTEMPTS):
-            self.home = _home(path, before)
+            found = Folder(path)
+            self.home = before.home if before and before.home == found else found  # one handle for both
             self.manifest = manifests.read(self.home)
             try:
                 return self._open_files(before)
@@ -126,12 +122,9 @@ class Snapshot:
     def _open_files(self, before: Snapshot | None) -> None:
         home, manifest = self.home, self.manifest
         known = {segment.entry.name: segment for segment in before.segments} if before else {}
-        self.segments = tuple(
-            known[entry.name].with_deletions_of(home, entry)
-            if entry.name in known
-            else Segment(home, entry, manifest.block)
-            for entry in manifest.segments
-        )
+        opened = (known.get(entry.name) or Segment(home, entry, manifest.block) for entry in manifest.segments)
+        both = zip(opened, manifest.segments, strict=True)
+        self.segments = tuple(segment.with_deletions_of(home, entry) for segment, entry in both)
         pieces = before.pieces if before else {}
         self.pieces = {one.name: pieces.get(one.name) or _mapped(home, one) for one in manifest.vocabulary}
         places = manifest.slicing.places
@@ -143,12 +136,6 @@ class Snapshot:
             return manifests.read(Folder(self.folder)).commit != self.manifest.commit
         except DensliceError:
             return False
-
-
-def _home(path: Path, before: Snapshot | None) -> Folder:
-    """Return the folder at this path, sharing the handle of an earlier snapshot if it is the same folder."""
-    found = Folder(path)
-    return before.home if before and before.home == found else found
 
 
 def _mapped(home: Folder, entry: FileEntry) -> Container:
@@ -179,6 +166,29 @@ def _check_free(folder: Path) -> None:
         raise InputError(f"{folder}: the folder is not empty; choose another one")
 
 
+@contextmanager
+def session(folder: Path) -> Iterator[Path]:
+    """Make a folder that no other writer removes while this process is alive, and remove it in the end."""
+    part = folder / WRITING
+    part.mkdir(exist_ok=True)
+    with ExitStack() as held:
+        name = manifests.new_name()
+        # If another writer sweeps the folder just before the lock is acquired, it removes the lock's file.
+        while not (held.enter_context(lock.alive(_lock_path(part, name))) and _lock_path(part, name).exists()):
+            name = manifests.new_name()
+        try:
+            (part / name).mkdir()
+            yield part / name
+        finally:
+            shutil.rmtree(part / name, ignore_errors=True)
+            with suppress(OSError):  # the commit may be made already, and the next writer removes the file
+                _lock_path(part, name).unlink()
+
+
+def _lock_path(part: Path, name: str) -> Path:
+    return part / f"{name}{SESSION_LOCK}"
+
+
 def sweep(folder: Path, manifest: Manifest) -> None:
     """Remove all files that the last commit does not name. The write lock must be held.
 
@@ -186,28 +196,31 @@ def sweep(folder: Path, manifest: Manifest) -> None:
     """
     for name in UPGRADE_REMAINS:
         _remove(folder / name)
-    _keep_only(folder / SEGMENTS, {entry.name for entry in manifest.segments})
-    _keep_only(folder / DELETIONS, {f"{e.deletions.name}{ENDING}" for e in manifest.segments if e.deletions})
-    places = manifest.slicing.places
-    kept = [*manifest.vocabulary, *([places] if places else [])]
-    _keep_only(folder / VOCABULARY, {f"{entry.name}{ENDING}" for entry in kept})
+    kept = {folder.joinpath(*name.split("/")[:2]) for name in file_names(manifest)}  # files, and folders of segments
+    for part in (SEGMENTS, DELETIONS, VOCABULARY):
+        for path in (folder / part).iterdir() if (folder / part).exists() else ():
+            if path not in kept:
+                _remove(path)
     _sweep_writing(folder / WRITING)
 
 
-def _keep_only(part: Path, names: Iterable[str]) -> None:
-    for path in part.iterdir() if part.exists() else ():
-        if path.name not in names:
-            _remove(path)
+def file_names(manifest: Manifest) -> list[str]:
+    """Return the files of a manifest, as paths relative to the index folder."""
+    segments = [f"{SEGMENTS}/{entry.name}/{name}" for entry in manifest.segments for name in entry.files]
+    deletions = [f"{DELETIONS}/{e.deletions.name}{ENDING}" for e in manifest.segments if e.deletions]
+    places = manifest.slicing.places
+    single = [*manifest.vocabulary, *([places] if places else [])]
+    return [*segments, *deletions, *(f"{VOCABULARY}/{entry.name}{ENDING}" for entry in single)]
 
 
 def _sweep_writing(part: Path) -> None:
     """Remove the files of writers that have died."""
     for path in sorted(part.iterdir()) if part.exists() else ():
         name = path.name.removesuffix(SESSION_LOCK)
-        with lock.alive(part / f"{name}{SESSION_LOCK}") as is_dead:
+        with lock.alive(_lock_path(part, name)) as is_dead:
             if is_dead:
                 _remove(part / name)
-                (part / f"{name}{SESSION_LOCK}").unlink(missing_ok=True)
+                _lock_path(part, name).unlink(missing_ok=True)
 
 
 def _remove(path: Path) -> None:

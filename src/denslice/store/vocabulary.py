@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Protocol
 
@@ -16,7 +15,7 @@ import numpy as np
 from denslice.errors import IndexFormatError, InputError
 from denslice.store.container import Container
 from denslice.store.files import damaged
-from denslice.vectors import Array, Ints
+from denslice.vectors import Array
 
 ABSENT = -1
 CACHED_LOOKUPS = 100_000  # that a Vocabulary caches before it clears the cache
@@ -27,15 +26,12 @@ class WordIds(Protocol):
 
     def find(self, word: str) -> int:
         """Return the word's token id, or ABSENT."""
-        ...
 
     def place(self, word: str) -> int:
         """Return the word's token id: a growing vocabulary gives a new word the next one, a fixed one ABSENT."""
-        ...
 
     def word(self, id: int) -> str:
         """Return the word that has this token id."""
-        ...
 
     def __len__(self) -> int: ...
 
@@ -43,8 +39,7 @@ class WordIds(Protocol):
 def word_arrays(words: Sequence[str]) -> dict[str, Array]:
     """Return the three arrays of a piece with these distinct words, which are in id order."""
     encoded = [_encode(word) for word in words]
-    starts = np.zeros(len(encoded) + 1, dtype=np.int64)
-    np.cumsum([len(word) for word in encoded], out=starts[1:])
+    starts = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
     order = sorted(range(len(encoded)), key=encoded.__getitem__)
     text = np.frombuffer(b"".join(encoded), dtype=np.uint8)
     return {"words": text, "starts": starts, "sorted": np.array(order, dtype=np.uint32)}
@@ -82,19 +77,18 @@ class Piece:
     def word(self, position: int) -> str:
         """Return the word at a position."""
         try:
-            return _decode(self._bytes(position))
+            return self._bytes(position).decode("utf-8", errors="surrogatepass")
         except UnicodeDecodeError as error:
             raise damaged(self.path, str(error)) from error
+
+    def words(self) -> list[str]:
+        """Return all words in id order."""
+        return [self.word(position) for position in range(len(self))]
 
     def _bytes(self, position: int) -> bytes:
         if position >= len(self):
             raise damaged(self.path, f"has no word {position:,}, which it lists")
         return bytes(self._words[self._starts[position] : self._starts[position + 1]])
-
-
-def merged_words(pieces: Sequence[Piece]) -> list[str]:
-    """Return the words of all pieces in id order, to be written as one piece."""
-    return list(chain.from_iterable(map(piece.word, range(len(piece))) for piece in pieces))
 
 
 class Vocabulary:
@@ -112,7 +106,7 @@ class Vocabulary:
                 raise IndexFormatError(f"a piece of the vocabulary begins at id {piece.base:,}, not {self._len:,}")
             self._len += len(piece)
         self.found = {} if found is None else found  # has the ids of later vocabularies too, and no absent words
-        self._absent: set[str] = set()
+        self._absent: dict[str, int] = {}
 
     def __len__(self) -> int:
         return self._len
@@ -124,19 +118,14 @@ class Vocabulary:
             return found if found < self._len else ABSENT
         if word in self._absent:
             return ABSENT
-        return self._cached(word, self._search(word))
-
-    place = find  # this vocabulary does not grow
-
-    def _cached(self, word: str, id: int) -> int:
-        cache: dict[str, int] | set[str] = self._absent if id == ABSENT else self.found
+        id = self._search(word)
+        cache = self._absent if id == ABSENT else self.found
         if len(cache) >= CACHED_LOOKUPS:
             cache.clear()
-        if id == ABSENT:
-            self._absent.add(word)
-        else:
-            self.found[word] = id
+        cache[word] = id
         return id
+
+    place = find  # this vocabulary does not grow
 
     def word(self, id: int) -> str:
         """Return the word that has this token id."""
@@ -145,17 +134,10 @@ class Vocabulary:
         piece = self.pieces[bisect_right(self._bases, id) - 1]
         return piece.word(id - piece.base)
 
-    def ids(self, words: Sequence[str]) -> Ints:
-        """Return the token id of each word, or ABSENT."""
-        return np.fromiter(map(self.find, words), dtype=np.int64, count=len(words))
-
     def _search(self, word: str) -> int:
         encoded = _encode(word)
-        for piece in self.pieces:
-            position = piece.find(encoded)
-            if position != ABSENT:
-                return piece.base + position
-        return ABSENT
+        found = ((piece, piece.find(encoded)) for piece in self.pieces)
+        return next((piece.base + position for piece, position in found if position != ABSENT), ABSENT)
 
 
 class Growth:
@@ -200,7 +182,3 @@ class Growth:
 # JSON may hold half of a surrogate pair; surrogatepass keeps such a word as it is.
 def _encode(word: str) -> bytes:
     return word.encode("utf-8", errors="surrogatepass")
-
-
-def _decode(word: bytes) -> str:
-    return word.decode("utf-8", errors="surrogatepass")

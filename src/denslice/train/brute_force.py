@@ -120,10 +120,9 @@ class BruteForce:
         """Return the k best rows (Q, k) of each query for each scoring, best first, padded with NOT_FOUND."""
         was_training = self._model.training
         self._model.eval()
-        starts = range(0, len(queries), QUERIES_AT_ONCE)
-        parts = [
-            self._search_some(queries, docs, chosen, k, range(len(queries))[s : s + QUERIES_AT_ONCE]) for s in starts
-        ]
+        every = range(len(queries))
+        some = [every[at : at + QUERIES_AT_ONCE] for at in every[::QUERIES_AT_ONCE]]
+        parts = [self._search_some(queries, docs, chosen, k, rows) for rows in some]
         self._model.train(was_training)
         return {scoring.name: np.concatenate([part[scoring.name] for part in parts]) for scoring in chosen}
 
@@ -132,7 +131,8 @@ class BruteForce:
     ) -> dict[str, Ints]:
         columns = None if queries.words is None else queries.words.only(some).columns()
         asked = self._encode_queries(queries, columns, some)
-        best = {scoring.name: _nothing(len(some), self._device) for scoring in chosen}
+        nothing = torch.zeros((len(some), 0), device=self._device)
+        best = {scoring.name: TopRows(nothing.long(), nothing) for scoring in chosen}
         doc_tokens = 0.0
         for rows in by_length(docs, self._tokens):
             texts = EncodedTexts(self._encode(docs.only(rows), columns), self._skip)
@@ -144,13 +144,11 @@ class BruteForce:
         return {name: found.rows.cpu().numpy() for name, found in best.items()}
 
     def _encode_queries(self, queries: Tokens, columns: TokenArray | None, some: range) -> EncodedTexts:
-        starts = range(0, len(some), 256)
-        parts = [self._encode(queries.only(some[at : at + 256]), columns) for at in starts]
+        parts = [self._encode(queries.only(some[at : at + 256]), columns) for at in range(0, len(some), 256)]
         lexical = [part.lexical for part in parts if part.lexical is not None]
         dense = [part.dense for part in parts if part.dense is not None]
-        return EncodedTexts(
-            TrainVectors(torch.cat(lexical) if lexical else None, torch.cat(dense) if dense else None), self._skip
-        )
+        vectors = TrainVectors(torch.cat(lexical) if lexical else None, torch.cat(dense) if dense else None)
+        return EncodedTexts(vectors, self._skip)
 
     def _encode(self, texts: Tokens, columns: TokenArray | None) -> TrainVectors:
         batch = padded_texts(texts, self._model.tokenizer.pad_token_id, columns).to(self._device)
@@ -188,11 +186,6 @@ def _kept(weights: Tensor, slices: int, skip: int) -> Tensor:
     places = slicing.skip + gates.long() * slices + torch.arange(slices, device=weights.device)  # (n, M)
     # a slice without tokens has value 0, which may be added at any position
     return torch.zeros_like(weights).scatter_add(1, places.clamp(max=vocab - 1), values)
-
-
-def _nothing(queries: int, device: torch.device) -> TopRows:
-    rows = torch.zeros((queries, 0), dtype=torch.int64, device=device)
-    return TopRows(rows, torch.zeros((queries, 0), device=device))
 
 
 def _merged(best: TopRows, scores: Tensor, rows: Tensor, k: int) -> TopRows:

@@ -7,7 +7,6 @@ the weights, the optimizer's state and the step. It is written to a temporary fo
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import torch
 
 from denslice.encoders.torch.bi_encoder import BiEncoder
 from denslice.errors import InputError
+from denslice.store.files import sync_folder
 from denslice.train.config import CONFIG_FILE, TrainConfig, read_config
 
 STEP_PREFIX = "step-"
@@ -29,7 +29,8 @@ def save(out: Path, step: int, model: BiEncoder, optimizer: Any, config: TrainCo
     folder = out / f"{STEP_PREFIX}{step:07d}"
     unfinished = _emptied(out / f".{folder.name}.tmp")
     torch.save(optimizer.state_dict(), unfinished / OPTIMIZER)
-    (unfinished / STATE).write_text(json.dumps({"step": step, "examples": _examples(config, step)}) + "\n")
+    examples = step * config.optimizer.accumulate * config.optimizer.batch  # used so far
+    (unfinished / STATE).write_text(json.dumps({"step": step, "examples": examples}) + "\n")
     save_model(unfinished, model, config)
     _appear(unfinished, folder)
     for old in _all(out)[: -config.output.keep]:
@@ -80,11 +81,6 @@ def _all(out: Path) -> list[Path]:
     return sorted(path for path in out.glob(f"{STEP_PREFIX}*") if path.is_dir())
 
 
-def _examples(config: TrainConfig, step: int) -> int:
-    """Return how many examples a run has used after so many steps."""
-    return step * config.optimizer.accumulate * config.optimizer.batch
-
-
 def _emptied(folder: Path) -> Path:
     if folder.exists():  # a run was killed while it wrote this folder
         shutil.rmtree(folder)
@@ -95,19 +91,11 @@ def _emptied(folder: Path) -> Path:
 def _appear(unfinished: Path, folder: Path) -> None:
     """Rename the folder once every file is on the disk."""
     for path in [*unfinished.rglob("*"), unfinished]:
-        _sync(path)
+        sync_folder(path)  # a file is synced in the same way
     if folder.exists():
         shutil.rmtree(folder)
     unfinished.rename(folder)
-    _sync(folder.parent)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    sync_folder(folder.parent)
 
 
 def _check_same(path: Path, config: TrainConfig) -> None:

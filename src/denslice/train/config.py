@@ -10,7 +10,7 @@ import math
 import tomllib
 import types
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -130,13 +130,13 @@ class TrainConfig:
     output: OutputConfig = field(default_factory=OutputConfig)
 
     def __post_init__(self) -> None:
-        for name, least in _LEAST.items():
-            section, _, key = name.partition(".")
-            value = getattr(getattr(self, section), key)
-            if value is not None and not (least <= value < math.inf):
-                raise InputError(f"{name} is {value}, expected at least {least}")
         if not 0 < self.loss.temperature < math.inf or not 0 < self.loss.distill_temperature < math.inf:
             raise InputError("loss.temperature and loss.distill_temperature must be above 0")
+        for section in ("data", "optimizer", "loss", "warmup", "evaluation", "output"):
+            for key, value in vars(getattr(self, section)).items():
+                least = int(f"{section}.{key}" in _AT_LEAST_1)
+                if isinstance(value, int | float) and not least <= value < math.inf:
+                    raise InputError(f"{section}.{key} is {value}, expected at least {least}")
         if sum(map(bool, (self.data.folder, self.data.folders, self.data.triples))) != 1:
             raise InputError("name the training data: one of data.folder, data.folders (BEIR), data.triples (MS MARCO)")
         if self.data.triples and self.data.negatives != 1:
@@ -146,10 +146,10 @@ class TrainConfig:
 
     def to_toml(self) -> str:
         """Return the whole config as TOML. Keys whose value is None are left out, because TOML has no null."""
-        sections = [(f.name, getattr(self, f.name)) for f in fields(self) if is_dataclass(getattr(self, f.name))]
-        lines = _entries({f.name: getattr(self, f.name) for f in fields(self)})
-        for name, section in sections:
-            lines += ["", f"[{name}]", *_entries({f.name: getattr(section, f.name) for f in fields(section)})]
+        lines = _entries(vars(self))
+        for name, section in vars(self).items():
+            if is_dataclass(section):
+                lines += ["", f"[{name}]", *_entries(vars(section))]
         return "\n".join(lines) + "\n"
 
 
@@ -166,38 +166,10 @@ OPTIONS = {  # command line option → key of the config
     "seed": "seed",
     "device": "device",
 }
-_LEAST = {
-    "optimizer.steps": 1,
-    "optimizer.batch": 1,
-    "optimizer.accumulate": 1,
-    "optimizer.lr": 0,
-    "optimizer.body_lr": 0,
-    "optimizer.warmup_steps": 0,
-    "optimizer.weight_decay": 0,
-    "optimizer.clip": 0,
-    "data.negatives": 0,
-    "data.depth": 1,
-    "loss.lexical": 0,
-    "loss.dense": 0,
-    "loss.flops_queries": 0,
-    "loss.flops_docs": 0,
-    "loss.distill": 0,
-    "warmup.steps": 0,
-    "warmup.batch": 1,
-    "warmup.lr": 0,
-    "warmup.body_lr": 0,
-    "warmup.mask": 0,
-    "warmup.active": 1,
-    "warmup.score": 0,
-    "evaluation.every": 0,
-    "evaluation.tokens": 1,
-    "evaluation.limit": 1,
-    "evaluation.docs": 0,
-    "evaluation.skip": 0,
-    "output.log_every": 1,
-    "output.checkpoint_every": 1,
-    "output.keep": 1,
-}
+_AT_LEAST_1 = (  # every other number of a section may be 0
+    "optimizer.steps", "optimizer.batch", "optimizer.accumulate", "data.depth", "warmup.batch", "warmup.active",
+    "evaluation.tokens", "evaluation.limit", "output.log_every", "output.checkpoint_every", "output.keep",
+)  # fmt: skip
 
 
 def read_config(path: str | Path, **options: Any) -> TrainConfig:

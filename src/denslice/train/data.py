@@ -50,11 +50,9 @@ class Examples(Protocol):
 
     def batches(self, start: int, size: int) -> Iterator[TrainBatch]:
         """Yield batches without end, beginning after the first `start` examples."""
-        ...
 
     def texts(self) -> Iterable[Sequence[int] | TokenArray]:
         """Return the token ids of passages for the masked-language warm-up."""
-        ...
 
 
 # --- a collection with its queries and judgements
@@ -110,13 +108,9 @@ class CollectionReader:
             kept = _fewer(names, {doc for query in queries for doc in grades[query.id]}, few)
             names, docs = [names[row] for row in kept], docs.only(kept)
         rows = {name: row for row, name in enumerate(names)}
-        return TrainCollection(
-            names,
-            docs,
-            [query.id for query in queries],
-            self._read_queries(source.docs, [query.text for query in queries]),
-            [{rows[doc]: grade for doc, grade in grades[query.id].items()} for query in queries],
-        )
+        asked = self._read_queries(source.docs, [query.text for query in queries])
+        relevant = [{rows[doc]: grade for doc, grade in grades[query.id].items()} for query in queries]
+        return TrainCollection(names, docs, [query.id for query in queries], asked, relevant)
 
     def _read_docs(self, path: Path) -> tuple[list[str], Tokens]:
         if path not in self._docs:
@@ -156,29 +150,22 @@ def _fewer(names: list[str], relevant: set[str], others: int) -> list[int]:
 # --- examples of a BEIR folder
 
 
+@dataclass(frozen=True)
 class Pairs:
     """Examples of a collection. In each epoch, every query occurs once, with one of its relevant documents."""
 
-    def __init__(
-        self,
-        collection: TrainCollection,
-        hard: Sequence[Sequence[int]],
-        negatives: int,
-        seed: int,
-        teacher: TeacherScores | None = None,
-    ) -> None:
-        self._collection = collection
-        self._hard = hard  # for each query, the rows that hard negatives are drawn from
-        self._negatives = negatives
-        self._seed = seed
-        self._teacher = teacher
+    collection: TrainCollection
+    hard: Sequence[Sequence[int]]  # for each query, the rows that hard negatives are drawn from
+    negatives: int
+    seed: int
+    teacher: TeacherScores | None = None
 
     def __len__(self) -> int:
-        return len(self._collection.query_ids)
+        return len(self.collection.query_ids)
 
     def texts(self) -> Iterable[TokenArray]:
         """Return every document of the collection."""
-        return self._collection.docs
+        return self.collection.docs
 
     def batches(self, start: int, size: int) -> Iterator[TrainBatch]:
         """Yield batches without end, beginning after the first `start` examples."""
@@ -188,45 +175,39 @@ class Pairs:
 
     def batch(self, start: int, size: int) -> TrainBatch:
         """Return the batch that follows the first `start` examples."""
-        draw = np.random.default_rng((self._seed, 1, start))
+        draw = np.random.default_rng((self.seed, 1, start))
         queries = [self._query_at(position) for position in range(start, start + size)]
         passages = [row for query in queries for row in self._passages(query, draw)]
-        found = self._collection
-        return TrainBatch(
-            found.queries.only(queries),
-            found.docs.only(passages),
-            self._marks(queries, np.array(passages)),
-            self._taught(queries, passages),
-        )
+        texts = (self.collection.queries.only(queries), self.collection.docs.only(passages))
+        return TrainBatch(*texts, self._marks(queries, np.array(passages)), self._taught(queries, passages))
 
     def _query_at(self, position: int) -> int:
-        epoch, at = divmod(position, len(self._collection.query_ids))
-        return int(_order(self._seed, epoch, len(self._collection.query_ids))[at])
+        epoch, at = divmod(position, len(self.collection.query_ids))
+        return int(_order(self.seed, epoch, len(self.collection.query_ids))[at])
 
     def _passages(self, query: int, draw: np.random.Generator) -> list[int]:
-        relevant, hard = list(self._collection.relevant[query]), self._hard[query]
+        relevant, hard = list(self.collection.relevant[query]), self.hard[query]
         positive = relevant[draw.integers(len(relevant))]
-        count = min(self._negatives, len(hard))
+        count = min(self.negatives, len(hard))
         drawn = [hard[at] for at in draw.choice(len(hard), count, replace=False)] if count else []
-        while len(drawn) < self._negatives:  # a query with too few hard negatives gets random documents
-            row = int(draw.integers(len(self._collection.docs)))
-            if row not in relevant or len(relevant) == len(self._collection.docs):
+        while len(drawn) < self.negatives:  # a query with too few hard negatives gets random documents
+            row = int(draw.integers(len(self.collection.docs)))
+            if row not in relevant or len(relevant) == len(self.collection.docs):
                 drawn.append(row)
         return [positive, *drawn]
 
     def _marks(self, queries: list[int], passages: Ints) -> npt.NDArray[np.bool_]:
-        marks = np.array([np.isin(passages, list(self._collection.relevant[query])) for query in queries])  # (B, P)
-        marks[np.arange(len(queries)), np.arange(len(queries)) * (1 + self._negatives)] = (
-            False  # the query's own positive
-        )
+        marks = np.array([np.isin(passages, list(self.collection.relevant[query])) for query in queries])  # (B, P)
+        own = np.arange(len(queries))
+        marks[own, own * (1 + self.negatives)] = False  # the query's own positive
         return marks
 
     def _taught(self, queries: list[int], passages: list[int]) -> npt.NDArray[np.float32] | None:
-        if self._teacher is None:
+        if self.teacher is None:
             return None
-        ids = self._collection.doc_ids
-        names = [self._collection.query_ids[query] for query in queries]
-        rows = [[self._teacher.get((name, ids[row]), UNKNOWN) for row in passages] for name in names]
+        ids = self.collection.doc_ids
+        names = [self.collection.query_ids[query] for query in queries]
+        rows = [[self.teacher.get((name, ids[row]), UNKNOWN) for row in passages] for name in names]
         return np.array(rows, dtype=np.float32)
 
 

@@ -12,15 +12,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from denslice.encoders.torch.bi_encoder import BiEncoder
 from denslice.train import checkpoints
 from denslice.train.brute_force import evaluate, scorings
 from denslice.train.config import TrainConfig
 from denslice.train.loss import TrainVectors, losses, score
 from denslice.train.optimizer import set_rate, train_mode
 from denslice.train.prefetch import prefetch
-from denslice.train.results import append_result
-from denslice.train.run_log import Watch
-from denslice.train.start import TrainRun, read_judged, start
+from denslice.train.run_log import Watch, append_result
+from denslice.train.start import Towers, TrainRun, read_judged, start
 from denslice.train.tokens import Padded, padded_texts
 
 
@@ -73,9 +73,8 @@ def _take_step(run: TrainRun, batches: Iterator[Tensors], step: int) -> dict[str
 
 
 def _losses(run: TrainRun, batch: Tensors, step: int) -> dict[str, Tensor]:
-    queries, passages = run.towers(batch.queries, batch.passages)
-    teacher = batch.teacher if run.teacher is None else _teach(run, batch)
-    queries, passages = _from_all(queries, run), _from_all(passages, run)
+    teacher = batch.teacher if run.teacher is None else _teach(run, run.teacher, batch)
+    queries, passages = (_from_all(some, run) for some in run.towers(batch.queries, batch.passages))
     return losses(queries, passages, batch.relevant, teacher, run.config.loss, run.model.config.lam, step)
 
 
@@ -107,16 +106,11 @@ def _joined(part: Tensor | None) -> Tensor | None:
     return None if part is None else torch.cat(all_gather(part.contiguous()))  # type: ignore[no-untyped-call]
 
 
-def _teach(run: TrainRun, batch: Tensors) -> Tensor:
+def _teach(run: TrainRun, teacher: BiEncoder, batch: Tensors) -> Tensor:
     """Return the teacher's scores of every query and passage (B, P)."""
-    if run.teacher is None:
-        raise ValueError("the run has no teacher")
     with torch.no_grad(), run.processes.autocast():
-        queries = _from_all(TrainVectors(*run.teacher(batch.queries.ids, batch.queries.mask, batch.queries.words)), run)
-        passages = _from_all(
-            TrainVectors(*run.teacher(batch.passages.ids, batch.passages.mask, batch.passages.words)), run
-        )
-    return score(queries, passages, run.teacher.config.lam).searched
+        queries, passages = (_from_all(some, run) for some in Towers(teacher)(batch.queries, batch.passages))
+    return score(queries, passages, teacher.config.lam).searched
 
 
 def _seed(seed: int, step: int, process: int) -> int:

@@ -19,11 +19,12 @@ def measures(rankings: Ints, relevant: Sequence[Mapping[int, int]]) -> dict[str,
     """Return the mean of each measure over rankings (Q, k) of rows, best first, padded with -1."""
     found = [_found(ranking, grades) for ranking, grades in zip(rankings, relevant, strict=True)]
     pairs = list(zip(found, relevant, strict=True))
-    return {
-        "RR@10": _mean([1 / min(ranks) if ranks and min(ranks) <= 10 else 0.0 for ranks in found]),
-        "nDCG@10": _mean([_ndcg(ranks, grades, 10) for ranks, grades in pairs]),
-        "R@1000": _mean([len(ranks) / len(grades) for ranks, grades in pairs]),
+    values = {
+        "RR@10": [1 / min(ranks) if ranks and min(ranks) <= 10 else 0.0 for ranks in found],
+        "nDCG@10": [_ndcg(ranks, grades, 10) for ranks, grades in pairs],
+        "R@1000": [len(ranks) / len(grades) for ranks, grades in pairs],
     }
+    return {name: float(np.mean(some)) for name, some in values.items()}
 
 
 def first_ranks(rankings: Ints, relevant: Sequence[Mapping[int, int]]) -> npt.NDArray[np.uint16]:
@@ -37,11 +38,6 @@ def packed(ranks: npt.NDArray[np.uint16]) -> str:
     return base64.b64encode(zlib.compress(ranks.astype("<u2").tobytes(), 9)).decode()
 
 
-def unpacked(text: str) -> npt.NDArray[np.uint16]:
-    """Return the ranks of a string that `packed` returned."""
-    return np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype="<u2")
-
-
 def _found(ranking: Ints, grades: Mapping[int, int]) -> dict[int, int]:
     """Return the grade at each rank, from 1, that holds a relevant row."""
     ranks = np.flatnonzero(np.isin(ranking[:RANKING_DEPTH], list(grades)))
@@ -53,7 +49,3 @@ def _ndcg(ranks: Mapping[int, int], grades: Mapping[int, int], depth: int) -> fl
     ideal = sum(grade / math.log2(rank + 1) for rank, grade in enumerate(best, 1))
     gained = sum(grade / math.log2(rank + 1) for rank, grade in ranks.items() if rank <= depth)
     return gained / ideal
-
-
-def _mean(values: Sequence[float]) -> float:
-    return float(np.mean(values))

@@ -37,15 +37,14 @@ def warm_up(
     report: Report,
 ) -> None:
     """Train the head, and the body at its own learning rate, to predict masked tokens of the texts."""
-    _check_splade(model)
+    if model.config.lexical != "splade":
+        problem = "but only a SPLADE head can be warmed up; set warmup.steps = 0"
+        raise InputError(f"model.lexical is {model.config.lexical!r}, {problem}")
     pool = list(islice(texts, POOL))
     body = set(model.backbone.base_model.parameters())
     heads = [p for p in model.backbone.parameters() if p not in body]
-    groups = [
-        {"params": heads, "lr": config.lr},
-        {"params": list(body) if config.body_lr else [], "lr": config.body_lr},
-    ]
-    optimizer = torch.optim.AdamW(groups, weight_decay=0.01)
+    groups = [{"params": heads}, {"params": list(body) if config.body_lr else []}]
+    optimizer = torch.optim.AdamW(groups, weight_decay=0.01)  # each step sets the learning rates
     rates = (config.lr, config.body_lr)
     batches = prefetch(_masked_batches(pool, model, config, seed))
     model.train()
@@ -81,10 +80,7 @@ def calibrate(
     """
     pad = model.tokenizer.pad_token_id
     device = next(model.parameters()).device
-    asked, given = (
-        padded(queries[:CALIBRATION_PAIRS], pad).to(device),
-        padded(passages[:CALIBRATION_PAIRS], pad).to(device),
-    )
+    asked, given = (padded(rows[:CALIBRATION_PAIRS], pad).to(device) for rows in (queries, passages))
     was_training = model.training
     model.eval()
     with torch.no_grad():
@@ -170,10 +166,3 @@ def _last_norm(model: BiEncoder) -> nn.LayerNorm:
     if not found:
         raise InputError(f"the masked-language head of a {type(model.backbone).__name__} has no layer norm to scale")
     return found[-1]
-
-
-def _check_splade(model: BiEncoder) -> None:
-    if model.config.lexical != "splade":
-        raise InputError(
-            f"model.lexical is {model.config.lexical!r}, but only a SPLADE head can be warmed up; set warmup.steps = 0"
-        )

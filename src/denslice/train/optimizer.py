@@ -19,12 +19,10 @@ def make_optimizer(model: BiEncoder, config: OptimizerConfig) -> torch.optim.Ada
     body_lr = config.lr if config.body_lr is None else config.body_lr
     for parameter in body:
         parameter.requires_grad_(body_lr > 0)
-    groups: list[dict[str, Any]] = [{"params": heads, "top_lr": config.lr}]
-    groups += [{"params": body, "top_lr": body_lr}] if body_lr > 0 else []
+    groups = [(heads, config.lr), (body, body_lr)] if body_lr > 0 else [(heads, config.lr)]
+    used = [{"params": params, "top_lr": rate} for params, rate in groups if params]
     fused = next(model.parameters()).is_cuda
-    return torch.optim.AdamW(
-        [group for group in groups if group["params"]], lr=config.lr, weight_decay=config.weight_decay, fused=fused
-    )
+    return torch.optim.AdamW(used, lr=config.lr, weight_decay=config.weight_decay, fused=fused)
 
 
 def train_mode(model: BiEncoder, config: OptimizerConfig) -> None:

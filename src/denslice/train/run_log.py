@@ -1,18 +1,32 @@
-"""The log of a run, one JSON object per line. A run that resumes removes the entries it will write again."""
+"""The log of a run and results.jsonl, both with one JSON object per line."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import platform
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from denslice.provenance import append_line
+from denslice.train.config import TrainConfig
+
+RESULTS = "results.jsonl"
+TRAIN_PACKAGES = ("torch", "transformers", "accelerate")
 Watch = Callable[[dict[str, Any]], None]
 
 
 class RunLog:
-    """Appends entries to a file, if it has a path, and passes each to `watch`."""
+    """Appends entries to a file, if it has a path, and passes each to `watch`.
+
+    A run that resumes removes the entries it will write again.
+    """
 
     def __init__(self, path: Path | None, watch: Watch | None = None) -> None:
         self._path = path
@@ -36,3 +50,17 @@ class RunLog:
                 entries.append(json.loads(line))
         kept = [json.dumps(entry, ensure_ascii=False) for entry in entries if entry.get("step", 0) <= step]
         self._path.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+
+
+def append_result(
+    out: Path, config: TrainConfig, split: str, queries: int, docs: int, seconds: float, found: Mapping[str, Any]
+) -> None:
+    """Append a finished model's measures to results.jsonl, with the config, versions and hardware of the run."""
+    made = {
+        "model": Path(config.output.folder).name,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "hardware": torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor() or "cpu",
+        "versions": {"python": platform.python_version()} | {package: version(package) for package in TRAIN_PACKAGES},
+    }
+    measured = {"split": split, "queries": queries, "docs": docs, "seconds": seconds, "config": asdict(config)}
+    append_line(out / RESULTS, {**made, **measured, **found})

@@ -14,16 +14,7 @@ from denslice.encoders.torch.bi_encoder import BiEncoder
 from denslice.errors import InputError
 from denslice.train import checkpoints
 from denslice.train.config import CONFIG_FILE, TrainConfig
-from denslice.train.data import (
-    CollectionReader,
-    Examples,
-    Mixed,
-    Pairs,
-    Source,
-    TeacherScores,
-    TrainCollection,
-    read_teacher,
-)
+from denslice.train.data import CollectionReader, Examples, Mixed, Pairs, Source, TrainCollection, read_teacher
 from denslice.train.loss import TrainVectors
 from denslice.train.mlm import CALIBRATION_PAIRS, calibrate, warm_up
 from denslice.train.negatives import hard_negatives
@@ -140,23 +131,12 @@ def _examples(config: TrainConfig, model: BiEncoder, reader: CollectionReader, m
         collection, queries = (None if path is None else Path(path) for path in (data.collection, data.queries))
         return Triples(Path(data.triples), model.tokenizer, model.config, collection, queries)
     taught = None if data.teacher is None else read_teacher(Path(data.teacher))
-    pairs = [
-        _pairs(config, Path(folder), model, reader, mine, taught) for folder in data.folders or (str(data.folder),)
-    ]
+    pairs = []
+    for folder in map(Path, data.folders or (str(data.folder),)):
+        found = reader.collection(Source.of_folder(folder, data.split))
+        hard = hard_negatives(config, folder, found, model, mine)
+        pairs.append(Pairs(found, hard, data.negatives, config.seed, taught))
     return Mixed(pairs, config.seed) if data.folders else pairs[0]
-
-
-def _pairs(
-    config: TrainConfig,
-    folder: Path,
-    model: BiEncoder,
-    reader: CollectionReader,
-    mine: bool,
-    taught: TeacherScores | None,
-) -> Pairs:
-    found = reader.collection(Source.of_folder(folder, config.data.split))
-    hard = hard_negatives(config, folder, found, model, mine)
-    return Pairs(found, hard, config.data.negatives, config.seed, taught)
 
 
 def _prepare_heads(config: TrainConfig, model: BiEncoder, examples: Examples, log: RunLog) -> None:

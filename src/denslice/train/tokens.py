@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
 from denslice.encoders.torch.bi_encoder import WordBatch
-from denslice.train.word_texts import WordTexts
+from denslice.encoders.word_pieces import LocatedWords, occurrences
 
 TokenArray = npt.NDArray[np.int32]
 TokenRows = Sequence[Sequence[int] | TokenArray]
@@ -49,6 +50,35 @@ class Tokens:
 
 
 @dataclass(frozen=True)
+class WordTexts:
+    """The words of some texts; their word pieces are in `Tokens`."""
+
+    side: int  # DOCS or QUERIES
+    weights: sp.csr_array  # (n, vocabulary) BM25 weights, columns sorted
+    found: Sequence[LocatedWords]  # (n,)
+
+    def only(self, rows: Sequence[int]) -> WordTexts:
+        """Return these texts only."""
+        return WordTexts(self.side, self.weights[list(rows)], [self.found[row] for row in rows])
+
+    def columns(self) -> TokenArray:
+        """Return the words that occur, sorted."""
+        return np.unique(self.weights.indices)
+
+    def tensors(self, columns: TokenArray) -> WordBatch:
+        """Return the tensors that the model takes, with a column for each of these words and no other."""
+        where = occurrences(self.weights, self.found)
+        rows = np.repeat(np.arange(len(self.found)), np.diff(self.weights.indptr))  # (entries,)
+        places = np.searchsorted(columns, self.weights.indices).clip(max=len(columns) - 1)
+        kept = columns[places] == self.weights.indices if len(columns) else np.zeros(len(rows), np.bool_)
+        numbers = np.cumsum(kept) - 1  # the new position of each kept entry
+        there = kept[where.entries]
+        entries = (rows[kept], places[kept], self.weights.data[kept])
+        spans = (where.texts[there], numbers[where.entries[there]], where.first[there], where.end[there])
+        return WordBatch(self.side, len(columns), *map(torch.from_numpy, (*entries, *spans)))
+
+
+@dataclass(frozen=True)
 class Padded:
     """Texts of one length, for the model."""
 
@@ -65,8 +95,7 @@ class Padded:
 def token_rows(tokenizer: Any, texts: Sequence[str], length: int) -> list[list[int]]:
     """Return the token ids of each text with the special tokens, truncated to `length`."""
     found = tokenizer(list(texts), truncation=True, max_length=length, return_attention_mask=False)
-    rows: list[list[int]] = found["input_ids"]
-    return rows
+    return list(found["input_ids"])
 
 
 def tokenised(tokenizer: Any, texts: Iterable[str], length: int) -> Tokens:

@@ -46,16 +46,9 @@ def train(
     """Train an encoder: SPLADE, uniCOIL, dense, or a lexical and a dense one jointly."""
     from denslice.train.config import read_config
 
-    given = {"data": data, "backbone": backbone, "out": out, "negatives": negatives, "steps": steps}
-    given |= {
-        "warmup_steps": warmup_steps,
-        "batch": batch,
-        "limit": limit,
-        "docs": docs,
-        "seed": seed,
-        "device": device,
-    }
-    settings = read_config(config, **given)  # first: a typing error is told before torch takes seconds to load
+    given = {"data": data, "backbone": backbone, "out": out, "negatives": negatives, "steps": steps, "batch": batch}
+    given |= {"warmup_steps": warmup_steps, "limit": limit, "docs": docs, "seed": seed, "device": device}
+    settings = read_config(config, **given)  # first, so that a wrong key is reported before torch is loaded
     try:
         from denslice.train import loop
     except ModuleNotFoundError as error:
@@ -68,19 +61,13 @@ def train(
 @contextmanager
 def _bar(steps: int) -> Iterator[Watch]:
     """Show a progress bar on stderr if it is a terminal, otherwise a line for each entry of the log."""
+    from rich import progress as rich
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
 
     screen = Console(stderr=True, markup=False, highlight=False)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    shown = Progress(*columns, TimeRemainingColumn(), console=screen, disable=not screen.is_terminal)
+    times = (rich.TimeElapsedColumn(), rich.TimeRemainingColumn())
+    columns = (rich.TextColumn("{task.description}"), rich.BarColumn(), rich.MofNCompleteColumn(), *times)
+    shown = rich.Progress(*columns, console=screen, disable=not screen.is_terminal)
     with shown:
         task = shown.add_task("training", total=steps)
 

@@ -91,12 +91,8 @@ class Triples:
     def _batch(self, lines: list[list[str]]) -> TrainBatch:
         queries = [fields[-3] for fields in lines]
         passages = [name for fields in lines for name in fields[-2:]]
-        return TrainBatch(
-            joined(self._query_rows(queries)),
-            joined(self._passage_rows(passages)),
-            _known_relevant(queries, passages),
-            _line_scores(lines) if self._scored else None,
-        )
+        texts = (joined(self._query_rows(queries)), joined(self._passage_rows(passages)))
+        return TrainBatch(*texts, _known_relevant(queries, passages), _line_scores(lines) if self._scored else None)
 
 
 def _known_relevant(queries: list[str], passages: list[str]) -> npt.NDArray[np.bool_]:

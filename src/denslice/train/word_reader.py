@@ -12,8 +12,7 @@ from denslice.encoders.bm25 import Bm25, Bm25Config, idf
 from denslice.encoders.model_config import ModelConfig
 from denslice.encoders.word_pieces import DOC_SIDE, QUERY_SIDE, LocatedWords, locate_words
 from denslice.store.vocabulary import Growth, Vocabulary
-from denslice.train.tokens import TOKENIZER_BATCH, Tokens, joined
-from denslice.train.word_texts import WordTexts
+from denslice.train.tokens import TOKENIZER_BATCH, Tokens, WordTexts, joined
 from denslice.vectors import stacked
 
 
@@ -30,10 +29,8 @@ class WordReader:
     def docs(self, texts: Sequence[str]) -> Tokens:
         """Return the pieces and words of the documents."""
         bm25 = Bm25(self._bm25, self._words)
-        parts = [
-            bm25.encode_docs(texts[at : at + TOKENIZER_BATCH]).lexical for at in range(0, len(texts), TOKENIZER_BATCH)
-        ]
-        weights = stacked(parts)
+        starts = range(0, len(texts), TOKENIZER_BATCH)
+        weights = stacked([bm25.encode_docs(texts[at : at + TOKENIZER_BATCH]).lexical for at in starts])
         self._idf = idf(np.bincount(weights.indices, minlength=len(self._words)), len(texts))
         rows, found = self._pieces(texts, self._config.max_length)
         return joined(rows, WordTexts(DOC_SIDE, weights, found))

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from denslice.bench.bench_data import BenchTexts, Collection
-from denslice.bench.contender import EXACT, Docs, Setting
+from denslice.bench.contender import Contender, Docs, Setting
 from denslice.errors import InputError
 
 INDEX = "index"
 
 
 @dataclass(frozen=True)
-class Bm25s:
+class Bm25s(Contender):
     """BM25 with the stop words, stemmer, k1 and b of denslice's bm25."""
 
     name: str = "bm25s, numba"
@@ -26,12 +26,6 @@ class Bm25s:
     files: Sequence[str] = (f"{INDEX}/*",)
     built_as: str = "bm25s"
     module: str = "bm25s"
-    most_docs: int | None = None
-    is_linear: bool = True
-    dense: bool = False
-
-    def settings(self, k: int) -> Sequence[Setting]:
-        return EXACT
 
     def prepare(self, collection: Collection, folder: Path) -> None:
         _ = _texts(collection).texts

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,30 +11,20 @@ import numpy as np
 import scipy.sparse as sp
 
 from denslice.bench.bench_data import Collection
-from denslice.bench.contender import EXACT, Docs, Setting
+from denslice.bench.contender import Contender, Docs, Setting
 
 PARTS = ("data", "indices", "indptr")
 
 
 @dataclass(frozen=True)
-class Csr:
+class Csr(Contender):
     """A CSR matrix with a row for each document."""
 
     name: str = "scipy CSR"
-    parameters: Mapping[str, Any] = field(default_factory=dict)
     packages: Sequence[str] = ("scipy", "numpy")
     files: Sequence[str] = ("*.npy",)
     built_as: str = "csr"
     module: str = "scipy"
-    most_docs: int | None = None
-    is_linear: bool = True
-    dense: bool = False
-
-    def settings(self, k: int) -> Sequence[Setting]:
-        return EXACT
-
-    def prepare(self, collection: Collection, folder: Path) -> None:
-        _ = collection.docs
 
     def build(self, collection: Collection, folder: Path) -> None:
         for name in PARTS:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,29 +12,21 @@ import scipy.sparse as sp
 
 from denslice import Index, Query, Ranking
 from denslice.bench.bench_data import BenchTexts, Collection
-from denslice.bench.contender import EXACT, Docs, Setting
+from denslice.bench.contender import EXACT, Contender, Docs, Setting
 
 INDEX = "index"
 
 
 @dataclass(frozen=True)
-class Denslice:
+class Denslice(Contender):
     """An index of the collection's vectors, or of its texts with the encoder bm25."""
 
     name: str = "denslice"
-    parameters: Mapping[str, Any] = field(default_factory=dict)
     approximate: Sequence[Setting] = ()  # settings besides the exact one
     packages: Sequence[str] = ("numpy", "scipy", "numba", "llvmlite")
+    files: Sequence[str] = (f"{INDEX}/*", f"{INDEX}/vocabulary/*", f"{INDEX}/segments/*/*.arrays")  # but the texts
     built_as: str = "denslice"
     module: str = "denslice"
-    most_docs: int | None = None
-    is_linear: bool = True
-    dense: bool = False
-
-    @property
-    def files(self) -> Sequence[str]:
-        """Everything except the texts, which peers do not store."""
-        return (f"{INDEX}/*", f"{INDEX}/vocabulary/*", f"{INDEX}/segments/*/*.arrays")
 
     def settings(self, k: int) -> Sequence[Setting]:
         return [*EXACT, *self.approximate]
@@ -54,9 +46,9 @@ class Denslice:
 
     def open(self, collection: Collection, folder: Path) -> OpenedTexts | OpenedVectors:
         index = Index.open(folder / INDEX)
-        return (
-            OpenedTexts(index, collection) if isinstance(collection, BenchTexts) else OpenedVectors(index, collection)
-        )
+        if isinstance(collection, BenchTexts):
+            return OpenedTexts(index, collection)
+        return OpenedVectors(index, collection)
 
 
 class OpenedVectors:

@@ -6,37 +6,32 @@ search depends on the number and width of the vectors, and for a graph on their 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from denslice.bench.bench_data import Collection
-from denslice.bench.contender import EXACT, Docs, Setting
+from denslice.bench.contender import EXACT, Contender, Docs, Setting
+from denslice.vectors import Floats
 
 WIDTH = 768
 INDEX, VECTORS, QUERIES = "index", "vectors.npy", "queries.npy"
 ROWS = 65_536  # documents projected at a time
-Floats = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class Faiss:
+class Faiss(Contender):
     """An index by inner product; `parameters` hold Faiss's name of its kind."""
 
-    name: str
-    parameters: Mapping[str, Any]
     efforts: Sequence[int] = ()
     packages: Sequence[str] = ("faiss-cpu",)
     files: Sequence[str] = (INDEX,)
     built_as: str = "faiss"
     module: str = "faiss"
-    most_docs: int | None = None
-    is_linear: bool = True
     dense: bool = True
 
     def settings(self, k: int) -> Sequence[Setting]:
@@ -77,12 +72,10 @@ class _OpenedFaiss:
     def search(self, query: Floats, k: int, setting: Setting) -> Docs:
         if setting:
             self._index.hnsw.efSearch = setting["efSearch"]
-        found: Docs = self._index.search(query, k)[1]
-        return found
+        return np.asarray(self._index.search(query, k)[1])
 
     def docs(self, answer: Docs) -> Docs:
-        first: Docs = answer[0]
-        return first
+        return np.asarray(answer[0])
 
     def search_all(self, k: int, setting: Setting) -> int:
         return len(self.search(self._queries, k, setting))
@@ -94,8 +87,7 @@ def best_by_dense_product(folder: Path, depth: int) -> Docs:
     scores = np.concatenate([docs[start : start + ROWS] @ queries.T for start in range(0, len(docs), ROWS)])
     best = np.argpartition(-scores, min(depth, len(scores) - 1), axis=0)[:depth]
     order = np.argsort(-np.take_along_axis(scores, best, axis=0), axis=0, kind="stable")
-    found: Docs = np.take_along_axis(best, order, axis=0).T.astype(np.int64)
-    return found
+    return np.take_along_axis(best, order, axis=0).T.astype(np.int64)
 
 
 def _unit(rows: sp.csr_array, directions: Floats) -> Floats:

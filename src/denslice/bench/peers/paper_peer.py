@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from denslice.bench.bench_data import Collection
-from denslice.bench.contender import EXACT, Docs, Setting
+from denslice.bench.contender import Contender, Docs, Setting
 from denslice.densify import densify
 from denslice.slicing import Slicing
 
@@ -23,7 +23,7 @@ LEARNED_FROM = 20_000  # documents the slicing is learned from, as an index lear
 
 
 @dataclass(frozen=True)
-class Paper:
+class Paper(Contender):
     """Values in float32 and gates in uint8, with a row for each document; all slices of the query are scored."""
 
     name: str = "the paper's method, PyTorch"
@@ -33,14 +33,6 @@ class Paper:
     built_as: str = "paper"
     module: str = "torch"
     most_docs: int | None = 100_000
-    is_linear: bool = True
-    dense: bool = False
-
-    def settings(self, k: int) -> Sequence[Setting]:
-        return EXACT
-
-    def prepare(self, collection: Collection, folder: Path) -> None:
-        _ = collection.docs
 
     def build(self, collection: Collection, folder: Path) -> None:
         docs = collection.docs[: self.most_docs]
@@ -75,8 +67,7 @@ class _OpenedPaper:
         return self._torch.topk(scores, min(k, len(scores))).indices
 
     def docs(self, answer: Any) -> Docs:
-        found: Docs = answer.numpy()
-        return found
+        return np.asarray(answer)
 
     def search_all(self, k: int, setting: Setting) -> int:
         return sum(len(self.search(self.query(at), k, setting)) > 0 for at in range(len(self._query_values)))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from denslice.bench.bench_data import Collection
-from denslice.bench.contender import Docs, Setting
+from denslice.bench.contender import Contender, Docs, Setting
 
 INDEX, INPUT, QUERIES = "index", "docs.bin", "queries.bin"
 CUTS = (3, 4, 5, 6, 8, 12)
@@ -19,18 +19,14 @@ FACTORS = (0.9, 1.0)
 
 
 @dataclass(frozen=True)
-class Seismic:
+class Seismic(Contender):
     """Seismic's raw index, whose tokens are numbers; `parameters` are those of its build."""
 
     name: str = "Seismic"
-    parameters: Mapping[str, Any] = field(default_factory=dict)
     packages: Sequence[str] = ("pyseismic-lsr",)
     files: Sequence[str] = (INDEX,)
     built_as: str = "seismic"
     module: str = "seismic"
-    most_docs: int | None = None
-    is_linear: bool = True
-    dense: bool = False
 
     def settings(self, k: int) -> Sequence[Setting]:
         return [{"query_cut": cut, "heap_factor": factor} for cut in CUTS for factor in FACTORS]
@@ -61,11 +57,8 @@ class _OpenedSeismic:
         row = self._queries[at : at + 1]
         return row.indices.astype(np.int32), row.data.astype(np.float32)
 
-    def search(self, query: tuple[Any, Any], k: int, setting: Setting) -> list[tuple[float, int]]:
-        found: list[tuple[float, int]] = self._index.search(
-            *query, k, setting["query_cut"], setting["heap_factor"], 0, True
-        )
-        return found
+    def search(self, query: tuple[Any, Any], k: int, setting: Setting) -> Any:
+        return self._index.search(*query, k, setting["query_cut"], setting["heap_factor"], 0, True)
 
     def docs(self, answer: list[tuple[float, int]]) -> Docs:
         return np.array([doc for _, doc in answer], dtype=np.int64)

@@ -46,12 +46,11 @@ class PaperSearch:
         best = _gated(self.values[kept][:, slices], self.gates[kept][:, slices], gates, weights).topk(k)
         return kept[best.indices].cpu().numpy(), best.values.float().cpu().numpy()
 
-    def _sliced(self, query: QueryVectors) -> tuple[Any, Any, Any]:
+    def _sliced(self, query: QueryVectors) -> tuple[Any, ...]:
         """Return the query's slices, gates and weights on the GPU."""
         slices, gates = np.divmod(query.keys, self.collection.gates)
         parts = (slices, gates.astype(np.uint8), query.weights.astype(np.float16))
-        uploaded = tuple(self.torch.from_numpy(part).cuda() for part in parts)
-        return uploaded[0], uploaded[1], uploaded[2]
+        return tuple(self.torch.from_numpy(part).cuda() for part in parts)
 
     def _scores(self, slices: Any, gates: Any, weights: Any) -> Any:
         every = len(slices) == self.collection.slices

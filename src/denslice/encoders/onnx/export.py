@@ -34,14 +34,18 @@ def export_onnx(path_or_hub_id: str | Path, to: Path, texts: Sequence[str] | Non
     body = model.backbone.base_model
     ranges = None if texts is None else _ranges(model, texts)
     weights = {name: value.detach().cpu().numpy() for name, value in body.state_dict().items()}
-    head = {name: value.detach().cpu().numpy() for name, value in _head(model).items()}
+    named = ((name.removeprefix("token_head."), p) for name, p in model.state_dict().items() if "token_head." in name)
+    head = {name: value.detach().cpu().numpy() for name, value in named}  # by their names within the head
     graph = graph_of(weights, head, body.config.to_dict(), model.config, ranges)
     to.mkdir(parents=True, exist_ok=True)
     if any(to.iterdir()):
         raise InputError(f"{to}: the folder is not empty; choose another name")
     try:
         onnx.save(graph, to / ONNX_FILE)
-        _save_tokenizer(model, to / TOKENIZER_FILE)
+        tokenizer = model.tokenizer.backend_tokenizer
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        tokenizer.save(str(to / TOKENIZER_FILE), pretty=False)
         (to / CONFIG_FILE).write_text(json.dumps(model.config.to_json(), indent=2) + "\n", encoding="utf-8")
     except BaseException:
         shutil.rmtree(to, ignore_errors=True)
@@ -57,11 +61,6 @@ def _check(model: BiEncoder) -> None:
         raise InputError("a model with a projection of its dense vector cannot be exported")
     if model.backbone.config.hidden_act != "gelu":
         raise InputError(f"a BERT with {model.backbone.config.hidden_act} cannot be exported, only one with gelu")
-
-
-def _head(model: BiEncoder) -> dict[str, Tensor]:
-    """Return the parameters of the word head, by their names within it."""
-    return {name.removeprefix("token_head."): p for name, p in model.state_dict().items() if "token_head." in name}
 
 
 def _ranges(model: BiEncoder, texts: Sequence[str]) -> dict[str, Floats]:
@@ -80,19 +79,11 @@ def _ranges(model: BiEncoder, texts: Sequence[str]) -> dict[str, Floats]:
     hooks = [part.register_forward_pre_hook(watch(name)) for name, part in layers]
     with torch.inference_mode():
         for text in texts:
-            split = model.tokenizer(
-                text.lower(), truncation=True, max_length=model.config.max_length, return_tensors="pt"
-            )
+            length = model.config.max_length
+            split = model.tokenizer(text.lower(), truncation=True, max_length=length, return_tensors="pt")
             body(input_ids=split["input_ids"], attention_mask=split["attention_mask"])
     for hook in hooks:
         hook.remove()
     if not found:
         raise InputError("there is no text to measure the model on, which int8 needs; give a file with documents")
     return {name: largest.numpy() for name, largest in found.items()}
-
-
-def _save_tokenizer(model: BiEncoder, path: Path) -> None:
-    tokenizer = model.tokenizer.backend_tokenizer
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
-    tokenizer.save(str(path), pretty=False)

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 import transformers
 from safetensors import SafetensorError
+from tokenizers import normalizers
 from torch import nn
 from transformers.utils import logging as transformers_logging
 
@@ -33,8 +34,10 @@ def load_tokenizer(path_or_hub_id: str | Path) -> Any:
             )
     except UNLOADABLE as error:
         raise InputError(f"cannot load the tokenizer in {body}: {error}") from error
-    if lowers_case(body):
-        _lower_case(tokenizer)
+    if lowers_case(body):  # before any other step
+        backend = tokenizer.backend_tokenizer
+        steps = [normalizers.Lowercase(), *([backend.normalizer] if backend.normalizer else [])]
+        backend.normalizer = normalizers.Sequence(steps)
     return tokenizer
 
 
@@ -86,9 +89,8 @@ def check_fit(tokenizer: Any, backbone: Any, body: Path) -> None:
     tokens = max(tokenizer.get_vocab().values(), default=-1) + 1
     rows = backbone.get_input_embeddings().num_embeddings
     if tokens > rows:
-        raise InputError(
-            f"the tokenizer in {body} does not fit the model: it has {tokens:,} tokens, the model embeds {rows:,}"
-        )
+        found = f"it has {tokens:,} tokens, the model embeds {rows:,}"
+        raise InputError(f"the tokenizer in {body} does not fit the model: {found}")
 
 
 @contextmanager
@@ -104,11 +106,3 @@ def quiet() -> Iterator[None]:
         log.set_verbosity(level)
         if has_bars:
             log.enable_progress_bar()
-
-
-def _lower_case(tokenizer: Any) -> None:
-    """Make the tokenizer lower the case of a text before any other step."""
-    from tokenizers.normalizers import Lowercase, Sequence
-
-    backend = tokenizer.backend_tokenizer
-    backend.normalizer = Sequence([Lowercase(), *([backend.normalizer] if backend.normalizer else [])])

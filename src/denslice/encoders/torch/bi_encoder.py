@@ -27,10 +27,7 @@ from denslice.encoders.torch import model_folder
 from denslice.encoders.torch.backbone import check_fit, load_backbone, load_tokenizer, mlm_parts, positions, quiet
 from denslice.encoders.torch.hub import local_folder
 from denslice.encoders.torch.model_folder import HEADS_FILE, MODULES_FILE, ModelFolder
-from denslice.encoders.torch.sentence_transformers_folder import (
-    read_sentence_transformers,
-    write_sentence_transformers,
-)
+from denslice.encoders.torch.sentence_transformers_folder import read_sentence_transformers, write_sentence_transformers
 
 __all__ = ["BiEncoder", "ModelConfig", "Output", "load_tokenizer", "mlm_parts"]
 
@@ -70,7 +67,8 @@ class BiEncoder(nn.Module):
         super().__init__()
         self.backbone = backbone
         self.tokenizer = tokenizer
-        self.config = _within(config, positions(backbone))
+        longest = {name: min(getattr(config, name), positions(backbone)) for name in ("max_length", "query_length")}
+        self.config = replace(config, **longest)
         self.licence = licence
         self.projection = _projection(config, self.width, bias=False)
         self.token_head = _token_head(config, self.width)
@@ -247,8 +245,3 @@ def _fill(parameter: nn.Parameter, weights: Tensor, name: str, folder: Path) -> 
         needed = tuple(parameter.shape)
         raise InputError(f"{name} is {tuple(weights.shape)} in {folder}, and the configuration needs {needed}")
     parameter.data.copy_(weights)
-
-
-def _within(config: ModelConfig, positions: int) -> ModelConfig:
-    lengths = {name: min(getattr(config, name), positions) for name in ("max_length", "query_length")}
-    return replace(config, max_length=lengths["max_length"], query_length=lengths["query_length"])

@@ -67,13 +67,10 @@ def fingerprint(folder: Path) -> str:
 def _contents(folder: Path) -> list[Path]:
     """Return a model's files, without those that other programs put beside them, as in the hub's cache."""
     found = sorted(file for file in folder.rglob("*") if file.suffix in MODEL_ENDINGS and file.is_file())
-    found = [file for file in found if not _is_aside(file.relative_to(folder).as_posix())]
+    names = {file: file.relative_to(folder).as_posix() for file in found}
+    found = [file for file in found if not any(fnmatchcase(names[file], pattern) for pattern in NOT_DOWNLOADED)]
     is_safe = any(file.suffix == SAFETENSORS for file in found)
     return [file for file in found if not (is_safe and file.suffix == PICKLED)]
-
-
-def _is_aside(path: str) -> bool:
-    return any(fnmatchcase(path, pattern) for pattern in NOT_DOWNLOADED)
 
 
 def _place(name: str) -> str:

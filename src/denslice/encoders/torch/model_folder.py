@@ -18,20 +18,10 @@ from denslice.errors import InputError
 
 HEADS_FILE = "heads.safetensors"
 MODULES_FILE = "modules.json"
-WEIGHT_FILES = (
-    "model.safetensors",
-    "model.safetensors.index.json",
-    "pytorch_model.bin",
-    "pytorch_model.bin.index.json",
-)
-TOKENIZER_FILES = (
-    "tokenizer.json",
-    "vocab.txt",
-    "vocab.json",
-    "spiece.model",
-    "sentencepiece.bpe.model",
-    "tokenizer.model",
-)
+SAFE_WEIGHTS, PICKLED_WEIGHTS = "model.safetensors", "pytorch_model.bin"
+WEIGHT_FILES = (SAFE_WEIGHTS, f"{SAFE_WEIGHTS}.index.json", PICKLED_WEIGHTS, f"{PICKLED_WEIGHTS}.index.json")
+SENTENCE_PIECES = ("spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
+TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", *SENTENCE_PIECES)
 TOKEN_HEAD = {"tok_proj.weight": "token_head.weight", "tok_proj.bias": "token_head.bias"}
 
 
@@ -101,7 +91,7 @@ def _check_one_of(folder: Path, names: tuple[str, ...], what: str) -> None:
 
 def _token_projection(folder: Path) -> dict[str, Tensor]:
     """Return the weights called `tok_proj` among those of the backbone, by the names that BiEncoder uses."""
-    safe, pickled = folder / "model.safetensors", folder / "pytorch_model.bin"
+    safe, pickled = folder / SAFE_WEIGHTS, folder / PICKLED_WEIGHTS
     if safe.is_file():
         return _some_safe(safe)
     weights = load_weights(pickled) if pickled.is_file() else {}

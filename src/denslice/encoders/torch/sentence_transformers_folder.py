@@ -15,7 +15,14 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from denslice.encoders.model_config import ModelConfig
-from denslice.encoders.torch.model_folder import MODULES_FILE, ModelFolder, load_weights, read_json
+from denslice.encoders.torch.model_folder import (
+    MODULES_FILE,
+    PICKLED_WEIGHTS,
+    SAFE_WEIGHTS,
+    ModelFolder,
+    load_weights,
+    read_json,
+)
 from denslice.errors import InputError
 
 SPELLINGS = ("new", "old")
@@ -133,8 +140,7 @@ def _dense_weights(folder: Path) -> dict[str, Tensor]:
     activation = str(settings.get("activation_function", "torch.nn.modules.activation.Tanh"))
     if not activation.endswith(".Identity") or settings.get("use_residual"):
         raise InputError(f"{folder / 'config.json'}: a projection by {activation}; denslice projects linearly")
-    safe = folder / "model.safetensors"
-    old = folder / "pytorch_model.bin"
+    safe, old = folder / SAFE_WEIGHTS, folder / PICKLED_WEIGHTS
     weights = load_weights(old if old.is_file() and not safe.is_file() else safe)
     if "linear.weight" not in weights:
         raise InputError(f"the weights in {folder} have no linear.weight")
@@ -148,8 +154,7 @@ def _limits(folder: Path, body: Path) -> dict[str, Any]:
         length = min(int(read_json(body / "tokenizer_config.json").get("model_max_length") or NO_LIMIT), NO_LIMIT)
     settings = read_json(folder / SETTINGS_FILE) if (folder / SETTINGS_FILE).is_file() else {}
     prompts = settings.get("prompts") or {}
-    doc = next((prompts[name] for name in DOC_PROMPTS if name in prompts), "")
-    query = prompts.get("query", "")
+    doc, query = next((prompts[name] for name in DOC_PROMPTS if name in prompts), ""), prompts.get("query", "")
     return {"max_length": length, "query_length": length, "query_prompt": query, "doc_prompt": doc}
 
 
@@ -177,21 +182,17 @@ def _write_projection(folder: Path, heads: Mapping[str, Tensor]) -> None:
     weights = {name.replace("projection.", "linear."): heads[name] for name in heads if name.startswith("projection.")}
     out, into = weights["linear.weight"].shape
     settings = {"in_features": into, "out_features": out, "bias": "linear.bias" in weights}
-    identity = {"activation_function": "torch.nn.modules.linear.Identity"}
-    _write_json(folder / "config.json", settings | identity)
+    _write_json(folder / "config.json", settings | {"activation_function": "torch.nn.modules.linear.Identity"})
     save_file(weights, folder / "model.safetensors")
 
 
 def _entry(at: int, module: tuple[str, str], names: str) -> dict[str, Any]:
-    kind, path = module
-    return {"idx": at, "name": str(at), "path": path, "type": f"sentence_transformers.{_spelled(kind, names)}"}
-
-
-def _spelled(kind: str, names: str) -> str:
     if names not in SPELLINGS:
         raise InputError(f"names is {names!r}, expected one of {', '.join(SPELLINGS)}")
+    kind, path = module
     old, new = MODULE_NAMES[kind]
-    return new if names == "new" else old
+    spelled = new if names == "new" else old
+    return {"idx": at, "name": str(at), "path": path, "type": f"sentence_transformers.{spelled}"}
 
 
 def _transformer(config: ModelConfig, is_sparse: bool, has_pooler: bool, names: str) -> dict[str, Any]:
@@ -200,11 +201,8 @@ def _transformer(config: ModelConfig, is_sparse: bool, has_pooler: bool, names: 
         settings["model_args"] = {"add_pooling_layer": False}
     if is_sparse and names == "new":
         reads = {"text": {"method": "forward", "method_output_name": "logits"}}
-        settings |= {
-            "transformer_task": "fill-mask",
-            "modality_config": reads,
-            "module_output_name": "token_embeddings",
-        }
+        settings |= {"transformer_task": "fill-mask", "modality_config": reads}
+        settings["module_output_name"] = "token_embeddings"
     return settings
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from pathlib import Path
@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from denslice.encoders.analysis import has_words, well_formed
 from denslice.encoders.torch.bi_encoder import BiEncoder
 from denslice.errors import InputError
+from denslice.records import Progress
 from denslice.scalars import whole_number
 from denslice.vectors import Encoded, Phrases, no_weights
 
@@ -25,7 +26,6 @@ BATCH_TEXTS = 64
 CPU_TOKENS = 2_048  # of a batch on the CPU, padding included; the hidden states of more do not fit the cache
 CHARACTERS_PER_TOKEN = 10  # the first guess when a long text is truncated before it is split into tokens
 TokenSequence = list[int]
-Progress = Callable[[int], None]
 log = logging.getLogger(__name__)
 
 
@@ -48,9 +48,8 @@ class TransformerEncoder:
         progress: Progress | None = None,
     ) -> None:
         if model.config.lexical == "words":
-            raise InputError(
-                f"{name} weighs words, and such a model runs without torch: export it first, then use that folder"
-            )
+            advice = "export it first, then use that folder"
+            raise InputError(f"{name} weighs words, and such a model runs without torch: {advice}")
         self.device = _device(device)
         self.model = model.eval().to(self.device)
         self.name = name
@@ -139,10 +138,14 @@ class TransformerEncoder:
         """Yield the vectors of each batch; if memory runs out, batches are half as large from there on."""
         at, batch = 0, self.batch
         while at < len(ids):
-            these = ids[at : at + self._fitting(batch, len(ids[at]))]
+            most = batch if self.device.type != "cpu" else max(1, min(batch, CPU_TOKENS // len(ids[at])))
+            these = ids[at : at + most]
             part = self._part(these)
+            if part is None and len(these) == 1:
+                problem = f"memory runs out on a single text of {len(ids[at]):,} tokens"
+                raise InputError(f"{problem}; use a smaller max_length or model")
             if part is None:
-                batch = _halved(len(these), len(ids[at]))
+                batch = len(these) // 2
                 log.info("memory ran out; encoding %d texts at a time", batch)
                 continue
             yield part
@@ -150,15 +153,12 @@ class TransformerEncoder:
             if self.progress:
                 self.progress(len(these))
 
-    def _fitting(self, batch: int, longest: int) -> int:
-        return batch if self.device.type != "cpu" else max(1, min(batch, CPU_TOKENS // longest))
-
     def _part(self, ids: list[TokenSequence]) -> Encoded | None:
         """Return the vectors of a batch, or None if memory runs out: a traceback would keep the tensors in memory."""
         try:
             return self._forward(ids)
         except RuntimeError as error:
-            if not _is_out_of_memory(error):
+            if not isinstance(error, torch.OutOfMemoryError) and "can't allocate memory" not in str(error):
                 raise
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
@@ -182,9 +182,8 @@ class TransformerEncoder:
 
 def licence_notice(encoder: TransformerEncoder) -> str:
     """Return one line on the licence in the model card."""
-    if encoder.licence is None:
-        return f"{encoder.name}: the model card states no licence"
-    return f"{encoder.name}: the model card states the licence {encoder.licence}"
+    stated = "no licence" if encoder.licence is None else f"the licence {encoder.licence}"
+    return f"{encoder.name}: the model card states {stated}"
 
 
 @cache
@@ -220,13 +219,3 @@ def _csr(lexical: torch.Tensor) -> sp.csr_array:
         raise InputError("the model gives NaN or infinite weights")
     starts = np.concatenate([[0], torch.bincount(rows, minlength=len(lexical)).cumsum(0).cpu().numpy()])
     return sp.csr_array((weights, columns.to(torch.int32).cpu().numpy(), starts), tuple(lexical.shape))
-
-
-def _halved(batch: int, tokens: int) -> int:
-    if batch == 1:
-        raise InputError(f"memory runs out on a single text of {tokens:,} tokens; use a smaller max_length or model")
-    return batch // 2
-
-
-def _is_out_of_memory(error: RuntimeError) -> bool:
-    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)

@@ -1,4 +1,4 @@
-"""The command `denslice bench cpu`, registered in denslice/__main__.py."""
+"""The commands `denslice bench cpu` and `denslice bench gpu`, registered in denslice/__main__.py."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import typer
 
 from denslice.errors import InputError
 
-PACKAGES = ("numpy", "scipy", "numba", "llvmlite", "pyseismic-lsr", "bm25s", "faiss-cpu", "torch")
+MS_MARCO = 8_841_823  # passages
+CPU_PACKAGES = ("numpy", "scipy", "numba", "llvmlite", "pyseismic-lsr", "bm25s", "faiss-cpu", "torch")
+GPU_PACKAGES = ("numpy", "cupy-cuda13x", "cupy-cuda12x", "torch")
 
 
 def cpu(
@@ -32,21 +34,37 @@ def cpu(
     from denslice.bench.bench_data import BenchTexts, BenchVectors
     from denslice.bench.bench_table import table
     from denslice.bench.cpu_bench import contenders, measure
-    from denslice.bench.result_lines import append_line
     from denslice.cli.output import write_line
-    from denslice.provenance import provenance
+    from denslice.provenance import append_line, provenance
 
     if (vectors is None) == (texts is None):
         raise InputError("name the collection to search: --vectors FOLDER or --texts FOLDER")
     collection = BenchVectors(vectors) if vectors is not None else BenchTexts(texts or Path())
     chosen = contenders(collection, only or [], slices)
     figures = measure(collection, chosen, work, repeats, lambda line: typer.echo(line, err=True))
-    line = provenance(PACKAGES) | {
-        "collection": collection.told,
-        "slices": slices,
-        "repeats": repeats,
-        "figures": figures,
-    }
+    settings = {"collection": collection.told, "slices": slices, "repeats": repeats}
+    line = provenance(CPU_PACKAGES) | settings | {"figures": figures}
     if out is not None:
         append_line(out, line)
     write_line(table(line))
+
+
+def gpu(
+    docs: Annotated[int, typer.Option(help="Number of documents.")] = MS_MARCO,
+    queries: Annotated[int, typer.Option(help="Number of queries, timed in turn.")] = 50,
+    repeats: Annotated[int, typer.Option(help="How many times each query is timed.")] = 10,
+    device: Annotated[str, typer.Option(help="cuda, or another GPU: cuda:1.")] = "cuda",
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="JSONL file to append the figures to.")] = None,
+    peers: Annotated[bool, typer.Option(help="Time PyTorch too.")] = True,
+) -> None:
+    """Time search on a GPU over synthetic documents; every search is checked against the definition first."""
+    from denslice.bench.gpu_bench import Bench, K, table
+    from denslice.cli.output import write_line
+    from denslice.provenance import append_line, provenance
+
+    bench = Bench(docs, queries, repeats, device)
+    figures = list(bench.run(peers))
+    write_line(table(figures))
+    if out is not None:
+        configuration = {"docs": docs, "queries": queries, "repeats": repeats, "k": K, "gpu": bench.name}
+        append_line(out, provenance(GPU_PACKAGES) | {"configuration": configuration, "figures": figures})
