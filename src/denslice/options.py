@@ -76,15 +76,16 @@ def shown(options: type) -> list[Field[Any]]:
 
 
 @cache
-def _checks(options: Any) -> list[tuple[str, Callable[[str, Any], Any]]]:
-    return [(one.name, one.metadata["check"]) for one in shown(options)]
+def _checks(options: Any) -> list[tuple[str, Any, Callable[[str, Any], Any]]]:
+    return [(one.name, one.default, one.metadata["check"]) for one in shown(options)]
 
 
 class _Checked:
     def __post_init__(self) -> None:
-        # Numbers of numpy become Python's own: a kernel is compiled for each type.
-        for name, check in _checks(type(self)):  # type: ignore[arg-type]
-            object.__setattr__(self, name, check(name, getattr(self, name)))
+        # Numbers of numpy become Python's own: a kernel is compiled for each type. Defaults need no check.
+        for name, default, check in _checks(type(self)):  # type: ignore[arg-type]
+            if (value := getattr(self, name)) is not default:
+                object.__setattr__(self, name, check(name, value))
 
 
 @dataclass(frozen=True)
