@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol, overload
+from typing import Any, NamedTuple, Protocol, overload
 
 import numpy as np
 
@@ -96,6 +96,15 @@ class Query:
         if not isinstance(text, str | None):
             raise InputError(f"text is {type(text).__name__}, expected a string")
         return cls(id, text or "", checked_vector(rest.get("vector")))
+
+
+class Place(NamedTuple):
+    """Where a passage is in the text of its document: its characters, the headings above it, and its page from 1."""
+
+    start: int
+    end: int
+    heading: str = ""
+    page: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
