@@ -13,7 +13,10 @@ from dataclasses import Field, dataclass, field, fields
 from functools import cache, partial
 from typing import Any, TypedDict, TypeVar
 
+import numpy as np
+
 from denslice.errors import InputError
+from denslice.grouping import BEST
 from denslice.scalars import number, whole_number
 from denslice.slicing import KINDS
 
@@ -46,6 +49,12 @@ def _share(name: str, value: Any) -> float:
     if checked == 1:
         raise InputError(f"{name} must be below 1, not {value!r}; 0 is exact")
     return checked
+
+
+def _truth(name: str, value: Any) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise InputError(f"{name} must be true or false, not {value!r}")
+    return bool(value)
 
 
 def _some_of(choices: Sequence[str], name: str, value: Any) -> tuple[str, ...]:
@@ -118,6 +127,8 @@ class SearchOptions(_Checked):
     where: Mapping[str, Any] | None = option(
         None, 'Return only documents that pass this filter, such as {"year": {"gte": 2020}}.'
     )
+    group: bool = option(True, "Return documents, each with its best passages. False returns passages.", _truth)
+    best: float = BEST  # the share of the best passage in a document's dense score
     rerank: bool = True  # False stops after stage one, for research on what stage two is worth
 
     def keywords(self) -> dict[str, Any]:
@@ -187,6 +198,7 @@ class SearchKeywords(TypedDict, total=False):
     candidates_from: str
     pruning: float
     where: Mapping[str, Any] | None
+    group: bool
 
 
 class RetrieverKeywords(TypedDict, total=False):
@@ -198,6 +210,7 @@ class RetrieverKeywords(TypedDict, total=False):
     lam: float | None
     candidates_from: str
     pruning: float
+    group: bool
     device: str
     leave_out: Sequence[str]
 

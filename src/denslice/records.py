@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, overload
 
@@ -21,7 +21,7 @@ ID_FIELDS = ("id", "_id", "docid")
 TEXT_FIELDS = ("text", "contents", "content")
 META_FIELDS = ("meta", "metadata")
 SCORE_FIELDS = ("score", "lexical", "dense")
-FOUND_FIELDS = (*SCORE_FIELDS, "terms", "lost", "explanation", "cut")  # that a search adds to a document
+FOUND_FIELDS = (*SCORE_FIELDS, "passages", "terms", "lost", "explanation", "cut")  # that a search adds to a document
 DEEPEST_META = 64  # levels of metadata, the same for Python, HTTP and files
 LARGEST_FLOAT32 = 3.4028234e38
 Progress = Callable[[int], None]  # is called with the number of documents that were done since the last call
@@ -108,8 +108,30 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Passage:
+    """A part of a document that matches: its number in the document from 0, its text, where that is, and its scores.
+
+    `start` and `end` count the characters of the document's text. A passage is scored as a document of its own.
+    """
+
+    number: int
+    text: str
+    start: int
+    end: int
+    heading: str = ""
+    page: int | None = None
+    score: float = 0.0
+    lexical: float = 0.0
+    dense: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
-    """One result. `score` is `lexical` plus `dense`, which is λ times the dense inner product."""
+    """One result. `score` is `lexical` plus `dense`, which is λ times the dense inner product.
+
+    `passages` are the document's best passages, best first. If passages were searched, a hit is one passage: `text` is
+    its text, and the id, title and metadata are those of its document.
+    """
 
     id: str
     score: float
@@ -118,11 +140,16 @@ class Hit:
     text: str = ""
     title: str = ""
     meta: Mapping[str, Any] = field(default_factory=dict)
+    passages: tuple[Passage, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the hit as a JSON object, from which `Doc.from_dict` reads the document."""
         scores = {"id": self.id, "score": self.score, "lexical": self.lexical, "dense": self.dense}
-        return scores | Doc(self.id, self.text, self.title, self.meta).to_dict()
+        passages = {"passages": [asdict(passage) for passage in self.passages]}
+        return scores | Doc(self.id, self.text, self.title, self.meta).to_dict() | passages
+
+
+FoundDoc = tuple[Doc, tuple[Passage, ...]]  # a document that was found, with its best passages
 
 
 class AskedQuery(Protocol):
@@ -131,8 +158,8 @@ class AskedQuery(Protocol):
     def tokens(self) -> set[str]:
         """Return the query's tokens."""
 
-    def explain(self, id: str) -> Explanation:
-        """Explain the score of the document with this id."""
+    def explain(self, id: str, passage: int | None = None) -> Explanation:
+        """Explain the score of the document with this id, or of one of its passages."""
 
 
 @dataclass(frozen=True)
@@ -146,22 +173,31 @@ class Ranking(Sequence[Hit]):
     ids: tuple[str, ...]
     scores: tuple[float, ...]
     parts: tuple[tuple[float, float], ...] = field(default=(), repr=False)  # lexical and weighted dense score of each
-    documents: Callable[[], Sequence[Doc]] | None = field(default=None, repr=False, compare=False)
+    documents: Callable[[], Sequence[FoundDoc]] | None = field(default=None, repr=False, compare=False)
     asked: AskedQuery | None = field(default=None, repr=False, compare=False)
     missing: tuple[str, ...] = ()  # shards of a cluster that did not answer: their documents are missing
+    passages: tuple[int, ...] = ()  # the number of each passage in its document, if passages were searched
 
     @cached_property
     def _hits(self) -> tuple[Hit, ...]:
-        docs = self.documents() if self.documents else [Doc(id) for id in self.ids]
+        docs: Sequence[FoundDoc] = self.documents() if self.documents else [(Doc(id), ()) for id in self.ids]
         parts = self.parts or [(score, 0.0) for score in self.scores]
         found = zip(docs, self.scores, parts, strict=True)
-        return tuple(Hit(doc.id, score, *both, doc.text, doc.title, doc.meta) for doc, score, both in found)
+        return tuple(Hit(d.id, score, *both, d.text, d.title, d.meta, some) for (d, some), score, both in found)
 
-    def explain(self, id: str | int) -> Explanation:
-        """Explain the score of the document with this id; the query is not encoded again."""
+    def explain(self, id: str | int, passage: int | None = None) -> Explanation:
+        """Explain the score of the document with this id, or of its passage with this number.
+
+        The query is not encoded again.
+        """
         if self.asked is None:
             raise InputError("this ranking was read from a run, and only a search can explain its scores")
-        return self.asked.explain(given_id(id))
+        return self.asked.explain(given_id(id), passage)
+
+    def explanations(self) -> list[Explanation]:
+        """Explain the score of each hit, in their order."""
+        numbers: Sequence[int | None] = self.passages or [None] * len(self.ids)
+        return [self.explain(id, number) for id, number in zip(self.ids, numbers, strict=True)]
 
     def tokens(self) -> set[str]:
         """Return the query's tokens, to find them in the texts of the hits."""
@@ -200,6 +236,8 @@ class Explanation:
     """The explanation of a document's score: the contributions of `terms` and `dense` sum to `score`.
 
     `lost` are query tokens that the document has and the slicing dropped, with the contributions they would have made.
+    In a document of several passages, `dense` is the sum of `best`, which its best passage adds, and `mean`, which
+    comes from all of them. `passage` is the number of the best passage by dense score, or of the one explained.
     """
 
     id: str
@@ -208,6 +246,9 @@ class Explanation:
     dense: float
     terms: tuple[Term, ...]
     lost: tuple[Term, ...]
+    best: float = 0.0
+    mean: float = 0.0
+    passage: int | None = None
 
 
 def checked_docs(docs: object, first: int = 0) -> Iterator[Doc]:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from denslice.errors import InputError
+from denslice.records import Place
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -21,6 +22,9 @@ Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
 Phrases = Mapping[int, tuple[str, ...]]  # the phrases of a text, by the token id that they share
+
+
+WHOLE = Place(0, 1)  # stands for a text of any length that is one passage
 
 
 class Weights(NamedTuple):
@@ -33,15 +37,66 @@ class Weights(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Passages:
+    """The passages of a batch of documents: those of document i have the numbers starts[i] to starts[i + 1].
+
+    A document of one passage has no places, and its passage no tokens: they are those of the document.
+    """
+
+    starts: Ints  # (documents + 1,)
+    tokens: sp.csr_array  # (passages, vocabulary), with a weight where a passage has a token
+    places: Sequence[Sequence[Place]]  # (documents,)
+
+    @property
+    def shares(self) -> Floats:
+        """The part of its document's text that each passage has (passages,)."""
+        sizes = np.array([at.end - at.start for some in self.places for at in (some or [WHOLE])], np.float64)
+        totals = np.repeat(np.add.reduceat(sizes, self.starts[:-1]), np.diff(self.starts))
+        shares: Floats = (sizes / totals).astype(np.float32)
+        return shares
+
+    @classmethod
+    def single(cls, documents: int) -> Passages:
+        """Return the passages of documents that have one each."""
+        return cls(np.arange(documents + 1), no_weights(documents, 1), [()] * documents)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Passages]) -> Passages:
+        """Return the passages of all batches as those of one."""
+        counts = np.concatenate([np.diff(part.starts) for part in parts])
+        places = [one for part in parts for one in part.places]
+        return cls(_starts(counts), stacked([part.tokens for part in parts]), places)
+
+    def numbers(self, documents: Ints) -> Ints:
+        """Return the numbers of the passages of these documents, in their order."""
+        return spread(self.starts[documents], self.starts[documents + 1])
+
+    def renamed(self, ids: Ints) -> Passages:
+        """Return the same passages with other token ids."""
+        shape = (self.tokens.shape[0], int(ids.max(initial=0)) + 1)
+        tokens = csr((self.tokens.data, ids[self.tokens.indices], self.tokens.indptr), shape)
+        tokens.sort_indices()
+        return Passages(self.starts, tokens, self.places)
+
+    def of(self, documents: Ints) -> Passages:
+        """Return the passages of these documents."""
+        counts = self.starts[documents + 1] - self.starts[documents]
+        places = [self.places[at] for at in documents.tolist()]
+        return Passages(_starts(counts), self.tokens[self.numbers(documents)], places)
+
+
+@dataclass(frozen=True)
 class Encoded:
     """A batch of encoded texts: lexical weights (n, vocabulary), and dense vectors if the encoder makes any.
 
-    `lengths` are in tokens, from encoders that normalise by them.
+    `lengths` are in tokens, from encoders that normalise by them. If texts are cut into `passages`, each passage has a
+    dense vector; without them each text is one passage.
     """
 
     weights: sp.csr_array | Weights
-    dense: Floats | None = None  # (n, dimensions) float32
+    dense: Floats | None = None  # (passages, dimensions) float32
     lengths: Ints | None = None  # (n,)
+    passages: Passages | None = None
 
     @property
     def lexical(self) -> sp.csr_array:
@@ -50,21 +105,51 @@ class Encoded:
         return csr((w.data, w.indices, w.indptr), w.shape) if isinstance(w, Weights) else w
 
     def rows(self, chosen: slice | Ints) -> Encoded:
-        """Return these rows as a batch of their own."""
-        dense = None if self.dense is None else self.dense[chosen]
+        """Return these texts as a batch of their own."""
         lengths = None if self.lengths is None else self.lengths[chosen]
-        return Encoded(self.lexical[chosen], dense, lengths)
+        if self.passages is None:
+            return Encoded(self.lexical[chosen], None if self.dense is None else self.dense[chosen], lengths)
+        texts = np.arange(self.weights.shape[0])[chosen]
+        dense = None if self.dense is None else self.dense[self.passages.numbers(texts)]
+        return Encoded(self.lexical[chosen], dense, lengths, self.passages.of(texts))
 
     @classmethod
     def joined(cls, batches: Sequence[Encoded]) -> Encoded:
-        """Return the rows of all batches as one batch."""
+        """Return the texts of all batches as one batch."""
         dense = [batch.dense for batch in batches if batch.dense is not None]
         lengths = [batch.lengths for batch in batches if batch.lengths is not None]
         return cls(
             stacked([batch.lexical for batch in batches]),
             np.concatenate(dense) if dense else None,
             np.concatenate(lengths) if lengths else None,
+            joined_passages([(batch.weights.shape[0], batch.passages) for batch in batches]),
         )
+
+
+def joined_passages(batches: Sequence[tuple[int, Passages | None]]) -> Passages | None:
+    """Return the passages of batches of so many documents; None if no document of any has more than one."""
+    if all(passages is None for _, passages in batches):
+        return None
+    return Passages.joined([Passages.single(count) if one is None else one for count, one in batches])
+
+
+def only_rows(weights: sp.csr_array, chosen: npt.NDArray[np.bool_]) -> sp.csr_array:
+    """Return the weights with all rows but the chosen ones empty."""
+    kept = np.repeat(chosen, np.diff(weights.indptr))
+    before = np.concatenate([[0], np.cumsum(kept)])
+    return csr((weights.data[kept], weights.indices[kept], before[weights.indptr]), weights.shape)
+
+
+def spread(starts: Ints, ends: Ints) -> Ints:
+    """Return the numbers from each start to its end, one range after the other."""
+    counts = ends - starts
+    before = np.cumsum(counts) - counts
+    numbers: Ints = np.arange(counts.sum()) + np.repeat(starts - before, counts)
+    return numbers
+
+
+def _starts(counts: Array) -> Ints:
+    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ class Cluster(SearchVerbs):
         def batches(words: Growth) -> Iterator[DocBatch]:
             manifest = self.reader.snapshot.manifest
             encoder = encoders.load(manifest.encoder, manifest.encoder_options, words)
-            return encode_batches(checked_docs(docs), encoder)
+            return encode_batches(checked_docs(docs), encoder, manifest.passages)
 
         return self._add(batches, wait, progress)
 

@@ -214,7 +214,7 @@ def _encoded(plan: BuildPlan, part: InputPart, words: Growth) -> Iterator[DocBat
     manifest = Snapshot(plan.layout.head).manifest
     encoder = encoders.load(manifest.encoder, manifest.encoder_options, words)
     docs = read_part(part)
-    yield from encode_batches(docs if "encoder" in plan.chosen else texts_only(docs), encoder)
+    yield from encode_batches(docs if "encoder" in plan.chosen else texts_only(docs), encoder, manifest.passages)
 
 
 # --- words and slicing

@@ -13,20 +13,20 @@ from typing import Any, cast
 import numpy as np
 
 from denslice.cluster.cluster_folder import Layout
-from denslice.cluster.replica import Explain, Fetch, Find, ReplicaRequest
+from denslice.cluster.replica import Explain, Fetch, FetchFound, Find, ReplicaRequest
 from denslice.cluster.replicas import Replicas
 from denslice.errors import MissingShardsError
 from denslice.index.index_info import IndexInfo
 from denslice.index.reader import Reader
 from denslice.options import SearchOptions
-from denslice.records import Doc, Explanation
+from denslice.records import Doc, Explanation, FoundDoc
 from denslice.search.query import NO_SCORES, Found, QueryVectors
 from denslice.stage_timers import stage
 from denslice.store.segment import Segment
 from denslice.store.snapshot import Snapshot
 from denslice.vectors import Ints
 
-RankedRow = tuple[float, str, int, int, float, float]  # negated score, id, shard, row, lexical, dense
+RankedRow = tuple[float, str, int, int, int, float, float]  # negated score, id, passage, shard, row, lexical, dense
 
 
 class ClusterStatistics:
@@ -92,9 +92,11 @@ class ClusterReader(Reader):
         found = ({shard: answer[at] for shard, answer in answers.items()} for at in range(len(queries)))
         return [merge(one, options.k, missing) for one in found]
 
-    def explain_vectors(self, query: QueryVectors, whole: QueryVectors, id: str) -> Explanation:
-        """Explain the score of a document in its shard."""
-        return cast(Explanation, self._ask_owner(id, Explain(query, whole, id)))
+    def explain_vectors(
+        self, query: QueryVectors, whole: QueryVectors, id: str, passage: int | None = None
+    ) -> Explanation:
+        """Explain the score of a document or a passage in its shard."""
+        return cast(Explanation, self._ask_owner(id, Explain(query, whole, id, passage)))
 
     def get(self, id: str) -> Doc | None:
         """Return the document with this id, or None."""
@@ -120,16 +122,20 @@ class ClusterReader(Reader):
             bytes=sum(shard.bytes() for shard in self.shards) + self.snapshot.bytes(),
         )
 
-    def documents(self, found: Found) -> list[Doc]:
+    def documents(self, found: Found, query: QueryVectors) -> list[FoundDoc]:
         """Fetch the documents of a ranking in its order. One that was deleted meanwhile has only its id."""
-        owned = self.layout.by_owner(found.ids)
+        numbers: list[int | None] = found.passages.tolist() or [None] * len(found.ids)
+        wanted = list(zip(found.ids, numbers, strict=True))
+        owned: dict[int, list[tuple[str, int | None]]] = {}
+        for one in wanted:
+            owned.setdefault(self.layout.owner(one[0]), []).append(one)
         with stage("documents"):
-            answers = self._ask({shard: pickle.dumps(Fetch(ids)) for shard, ids in owned.items()})
+            answers = self._ask({shard: pickle.dumps(FetchFound(query, some)) for shard, some in owned.items()})
         if missing := [self._name(shard) for shard in owned if shard not in answers]:
             raise MissingShardsError(missing)
-        pairs = (zip(ids, answers[shard], strict=True) for shard, ids in owned.items())
-        docs = {id: doc or Doc(id) for some in pairs for id, doc in some}
-        return [docs[id] for id in found.ids]
+        pairs = (zip(some, answers[shard], strict=True) for shard, some in owned.items())
+        docs: dict[tuple[str, int | None], FoundDoc | None] = {one: doc for some in pairs for one, doc in some}
+        return [docs[one] or (Doc(one[0]), ()) for one in wanted]
 
     def _ask_owner(self, id: str, question: ReplicaRequest) -> Any:
         """Return the response of the shard that owns an id."""
@@ -159,7 +165,8 @@ def _opened(layout: Layout, number: int, known: dict[Any, Snapshot]) -> Snapshot
 def merge(found: Mapping[int, Found], k: int, missing: tuple[str, ...] = ()) -> Found:
     """Return the k best of the shards' k best, in the order of one index; `segments` then holds shard numbers."""
     best = list(islice(heapq.merge(*(_ranked_rows(shard, one) for shard, one in found.items())), k))
-    scores, ids, shards, rows, lexical, dense = zip(*best, strict=True) if best else ((),) * 6
+    scores, ids, numbers, shards, rows, lexical, dense = zip(*best, strict=True) if best else ((),) * 7
+    has_passages = any(len(one.passages) for one in found.values())
     has_dense = any(len(one.dense) for one in found.values())
     return Found(
         np.array(shards, dtype=np.int64),
@@ -169,11 +176,13 @@ def merge(found: Mapping[int, Found], k: int, missing: tuple[str, ...] = ()) -> 
         np.array(lexical, dtype=np.float32),
         np.array(dense, dtype=np.float32) if has_dense else NO_SCORES,
         missing,
+        np.array(numbers if has_passages else (), dtype=np.int64),
     )
 
 
 def _ranked_rows(shard: int, found: Found) -> Iterator[RankedRow]:
     dense = found.dense.tolist() if len(found.dense) else [0.0] * len(found.ids)
     scores, rows, lexical = (-found.scores).tolist(), found.rows.tolist(), found.lexical.tolist()
-    for score, id, row, *parts in zip(scores, found.ids, rows, lexical, dense, strict=True):
-        yield score, id, shard, row, parts[0], parts[1]
+    numbers = found.passages.tolist() or [0] * len(found.ids)
+    for score, id, number, row, *parts in zip(scores, found.ids, numbers, rows, lexical, dense, strict=True):
+        yield score, id, number, shard, row, parts[0], parts[1]

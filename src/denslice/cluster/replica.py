@@ -18,7 +18,7 @@ import numpy as np
 from denslice.index.index import Index
 from denslice.index.reader import Reader
 from denslice.options import ON_CPU, OpenOptions, SearchOptions
-from denslice.records import Doc, Explanation
+from denslice.records import Doc, Explanation, FoundDoc
 from denslice.search.query import Found, QueryVectors
 
 
@@ -43,19 +43,31 @@ class Fetch(NamedTuple):
         return [reader.get(id) for id in self.ids]
 
 
+class FetchFound(NamedTuple):
+    """A request for documents with their best passages for a query, or for single passages by number."""
+
+    query: QueryVectors
+    wanted: Sequence[tuple[str, int | None]]  # the id of a document, and the number of a passage or None
+
+    def answer(self, reader: Reader) -> list[FoundDoc | None]:
+        """Fetch the documents from the shard; None for one that was deleted."""
+        return [reader.get_found(id, self.query, passage) for id, passage in self.wanted]
+
+
 class Explain(NamedTuple):
     """A request for the explanation of a score; `whole` is the query before slicing."""
 
     query: QueryVectors
     whole: QueryVectors
     id: str
+    passage: int | None
 
     def answer(self, reader: Reader) -> Explanation:
         """Explain the score in the shard."""
-        return reader.explain_vectors(self.query, self.whole, self.id)
+        return reader.explain_vectors(self.query, self.whole, self.id, self.passage)
 
 
-ReplicaRequest = Find | Fetch | Explain
+ReplicaRequest = Find | Fetch | FetchFound | Explain
 
 
 @contextmanager

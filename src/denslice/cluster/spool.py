@@ -19,10 +19,10 @@ import scipy.sparse as sp
 
 from denslice.cluster.cluster_folder import owner
 from denslice.index.doc_batches import DocBatch
-from denslice.records import Doc
+from denslice.records import Doc, Place
 from denslice.store.files import load_array, save_arrays, sync_folder
 from denslice.store.vocabulary import Piece, word_arrays
-from denslice.vectors import Array, Encoded, Ints
+from denslice.vectors import Array, Encoded, Ints, Passages
 
 
 def write_spool(folder: Path, batches: Sequence[DocBatch], words: Sequence[str], shards: int) -> None:
@@ -74,8 +74,21 @@ class Spool:
         starts = self._load("doc_starts")[start : end + 1].tolist()
         text = self._load("doc_bytes").data
         docs = [Doc(*json.loads(bytes(text[a:b]))) for a, b in pairwise(starts)]
-        dense = None if self._dense is None else self._dense[rows].astype(np.float32)
-        return docs, Encoded(self._of(rows, ids), dense, self._load("lengths")[rows])
+        passages = self._passages(rows, ids)
+        vectors = rows if passages is None else np.arange(*self._load("passage_starts")[[start, end]])
+        dense = None if self._dense is None else self._dense[vectors].astype(np.float32)
+        return docs, Encoded(self._of(rows, ids), dense, self._load("lengths")[rows], passages)
+
+    def _passages(self, rows: Ints, ids: Ints | None) -> Passages | None:
+        """Return the passages of these rows, or None if each row of the part is one passage."""
+        if not (self.folder / "passage_starts.npy").exists():
+            return None
+        starts, columns, pointers = (self._load(name) for name in ("passage_starts", "passage_keys", "token_starts"))
+        tokens = sp.csr_array((np.ones(len(columns), np.float32), columns, pointers))
+        text, place_starts = self._load("place_bytes").data, self._load("place_starts").tolist()
+        places = [[Place(*one) for one in json.loads(bytes(text[a:b]))] for a, b in pairwise(place_starts)]
+        passages = Passages(starts, tokens, places).of(rows)
+        return passages if ids is None else passages.renamed(ids)
 
     def _of(self, rows: Ints, ids: Ints | None) -> sp.csr_array:
         starts, columns, weights = (self._load(name) for name in ("row_starts", "row_keys", "row_weights"))
@@ -117,6 +130,19 @@ def _arrays(batches: Sequence[DocBatch], shards: int) -> dict[str, Array]:
         "doc_bytes": np.frombuffer(b"".join(lines), dtype=np.uint8),
         "doc_starts": np.cumsum([0, *map(len, lines)], dtype=np.int64),
     }
+    if encoded.passages is not None:
+        arrays |= _passage_arrays(encoded.passages)
     if encoded.dense is not None:
         arrays["dense"] = encoded.dense.astype(np.float16)  # as segments store them
     return arrays
+
+
+def _passage_arrays(passages: Passages) -> dict[str, Array]:
+    lines = [json.dumps(some).encode() for some in passages.places]
+    return {
+        "passage_starts": passages.starts,
+        "passage_keys": passages.tokens.indices.astype(np.int32),
+        "token_starts": passages.tokens.indptr.astype(np.int64),
+        "place_bytes": np.frombuffer(b"".join(lines), dtype=np.uint8),
+        "place_starts": np.cumsum([0, *map(len, lines)], dtype=np.int64),
+    }

@@ -20,8 +20,8 @@ import numpy.typing as npt
 from denslice.records import Place
 from denslice.vectors import Ints
 
-LARGEST = 2_300  # size of a passage: about 230 word pieces, or 175 words of English
-AIM = 2_000  # a shorter passage costs something, but for the last one, for which LAST_AIM is enough
+LARGEST = 2_500  # size of a passage: about 250 word pieces, or 190 words of English
+AIM = 2_200  # a shorter passage costs something, but for the last one, for which LAST_AIM is enough
 LAST_AIM = 600
 OVERLAP = 500  # size of the sentence that a passage repeats from the one before it, at most
 LETTER, SPACE, DIGIT, SIGN, IDEOGRAPH = 2, 1, 5, 13, 10  # tenths of a word piece, as models have them

@@ -15,4 +15,5 @@ def new_manifest(options: IndexOptions) -> Manifest:
     if skip > (settings.get("vocab") or skip):
         raise InputError(f"skip must lie between 0 and the vocabulary's size, not {skip!r}")
     slicing = SlicingEntry(options.slicing, options.slices, skip, options.seed)
-    return Manifest(options.encoder, settings, slicing, options.query, tuple(options.filterable))
+    cut = options.encoder != "vectors"
+    return Manifest(options.encoder, settings, slicing, options.query, tuple(options.filterable), passages=cut)

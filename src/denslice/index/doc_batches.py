@@ -6,25 +6,56 @@ A batch holds few enough documents that memory does not grow with the input.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from denslice.corpus.passages import cut
 from denslice.encoders import Encoder
 from denslice.errors import InputError
-from denslice.records import Doc, checked_docs
+from denslice.grouping import documents_of
+from denslice.records import Doc, Place, checked_docs
 from denslice.vectors import Encoded, Floats
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
 BATCH = 2_048  # documents encoded, stored or deleted at a time; an encoder may ask for fewer
+CUT_PASSAGES = 4  # times the documents of a batch: with so many passages it is full
 DocBatch = tuple[list[Doc], Encoded]
 
 
-def encode_batches(docs: Iterator[Doc], encoder: Encoder) -> Iterator[DocBatch]:
-    """Yield the documents with their vectors, at most `encoder.batch_docs` at a time."""
-    while batch := list(islice(docs, min(encoder.batch_docs, BATCH))):
-        yield batch, encoder.encode_docs([_read(doc, encoder.reads) for doc in batch])
+def encode_batches(docs: Iterator[Doc], encoder: Encoder, cut_docs: bool) -> Iterator[DocBatch]:
+    """Yield the documents with their vectors, in batches of about `encoder.batch_docs`, cut into passages or not."""
+    size = min(encoder.batch_docs, BATCH)
+    if not cut_docs or encoder.reads != "text":
+        while batch := list(islice(docs, size)):
+            yield batch, encoder.encode_docs([_read(doc, encoder.reads) for doc in batch])
+        return
+    batch, places, count = [], [], 0
+    for doc in docs:
+        batch.append(doc)
+        places.append(cut(doc.text))
+        count += len(places[-1])
+        if len(batch) == size or count >= CUT_PASSAGES * size:
+            yield batch, _encoded(batch, places, encoder)
+            batch, places, count = [], [], 0
+    if batch:
+        yield batch, _encoded(batch, places, encoder)
+
+
+def _encoded(docs: Sequence[Doc], places: Sequence[Sequence[Place]], encoder: Encoder) -> Encoded:
+    """Return the vectors of documents, made of those of their passages."""
+    if all(len(some) == 1 for some in places):
+        return encoder.encode_docs([doc.contents for doc in docs])
+    texts = [
+        replace(doc, text=doc.text[at.start : at.end]).contents
+        for doc, some in zip(docs, places, strict=True)
+        for at in some
+    ]
+    size = encoder.batch_docs
+    passages = Encoded.joined([encoder.encode_docs(texts[at : at + size]) for at in range(0, len(texts), size)])
+    return documents_of(passages, places)
 
 
 def _read(doc: Doc, reads: str) -> object:

@@ -17,11 +17,23 @@ from denslice.encoders.bm25 import idf
 from denslice.errors import InputError, warn
 from denslice.index.index_info import IndexInfo
 from denslice.options import SearchOptions
-from denslice.records import AskedQuery, Doc, Explanation, Progress, Query, Ranking, checked_vector, given_id
+from denslice.records import (
+    Doc,
+    Explanation,
+    FoundDoc,
+    Passage,
+    Place,
+    Progress,
+    Query,
+    Ranking,
+    checked_vector,
+    given_id,
+)
 from denslice.search.cpu.cpu_searcher import CpuSearcher
-from denslice.search.explain import Naming, explain
+from denslice.search.explain import Naming, explain_document, explain_passage
 from denslice.search.filter import named_fields, parse, passing
 from denslice.search.hits import only_hits, rows_with_dense
+from denslice.search.passage_hits import best_passages, score_passages
 from denslice.search.query import NO_MASK, Found, Mask, QueryVectors, Searcher
 from denslice.stage_timers import stage
 from denslice.store.segment import Segment
@@ -33,6 +45,7 @@ if TYPE_CHECKING:
 
 BATCH = 256  # queries that are searched, or documents that are fetched, at a time
 REMEMBERED = 64  # fields for which a reader remembers whether any document has them
+SHOWN_PASSAGES = 3  # passages that a hit shows
 LONGEST_NAME = 80  # characters of the name of a field in a warning
 
 
@@ -106,15 +119,20 @@ class Reader:
         both = enumerate(zip(queries, found, strict=True))
         return [self._ranking(query, one, Asked(self, query, encoded, at, options)) for at, (query, one) in both]
 
-    def explain_vectors(self, query: QueryVectors, whole: QueryVectors, id: str) -> Explanation:
-        """Explain the score of a document for a query; `whole` is the query before any slicing, with its phrases."""
+    def explain_vectors(
+        self, query: QueryVectors, whole: QueryVectors, id: str, passage: int | None = None
+    ) -> Explanation:
+        """Explain the score of a document or a passage; `whole` is the query before any slicing, with its phrases."""
         place = self.snapshot.find(id)
         if place is None:
             raise InputError(f"no document {id!r} in {self.snapshot.folder}")
         segment, row = place
         asked = whole.phrases
         held = self.encoder.phrases(segment.documents.fetch([row])[row].contents) if asked else {}
-        return explain(segment, row, query, whole, Naming(self.encoder.token, asked, held))
+        naming = Naming(self.encoder.token, asked, held)
+        if passage is None:
+            return explain_document(segment, row, query, whole, naming)
+        return explain_passage(segment, row, passage, query, naming)
 
     def docs(self) -> Iterator[Doc]:
         """Yield every document."""
@@ -168,11 +186,23 @@ class Reader:
         with stage("filter"):
             masks = self._masks(options.where)
         with stage("search"):
+            if options.group:
+                return self._find_documents(queries, options, masks)
+            return [self._find_passages(query, options, masks) for query in queries]
 
-            def search(queries: Sequence[QueryVectors], masks: Sequence[Mask]) -> list[Found]:
-                return self.searcher.search(queries, options, masks)
+    def _find_documents(
+        self, queries: Sequence[QueryVectors], options: SearchOptions, masks: Sequence[Mask]
+    ) -> list[Found]:
+        def search(queries: Sequence[QueryVectors], masks: Sequence[Mask]) -> list[Found]:
+            return self.searcher.search(queries, options, masks)
 
-            return only_hits(search, queries, masks, options.k, self.snapshot.segments, lambda: self._with_dense)
+        return only_hits(search, queries, masks, options.k, self.snapshot.segments, lambda: self._with_dense)
+
+    def _find_passages(self, query: QueryVectors, options: SearchOptions, masks: Sequence[Mask]) -> Found:
+        def search(query: QueryVectors, options: SearchOptions, masks: Sequence[Mask]) -> Found:
+            return self._find_documents([query], options, masks)[0]
+
+        return best_passages(search, query, options, masks, self.snapshot.segments)
 
     @cached_property
     def _with_dense(self) -> list[Mask]:
@@ -237,20 +267,36 @@ class Reader:
         """Return the segments of all documents."""
         return self.snapshot.segments
 
-    def _ranking(self, query: Query, found: Found, asked: AskedQuery) -> Ranking:
+    def _ranking(self, query: Query, found: Found, asked: Asked) -> Ranking:
         parts = tuple(zip(found.lexical.tolist(), found.dense.tolist(), strict=True)) if len(found.dense) else ()
-        documents = partial(self.documents, found)
-        scores = tuple(found.scores.tolist())
-        return Ranking(given_id(query.id), tuple(found.ids), scores, parts, documents, asked, found.missing)
 
-    def documents(self, found: Found) -> list[Doc]:
-        """Fetch the documents of a ranking in its order."""
+        def documents() -> list[FoundDoc]:
+            return self.documents(found, asked.query)
+
+        numbers = tuple(found.passages.tolist())
+        scores = tuple(found.scores.tolist())
+        return Ranking(given_id(query.id), tuple(found.ids), scores, parts, documents, asked, found.missing, numbers)
+
+    def documents(self, found: Found, query: QueryVectors) -> list[FoundDoc]:
+        """Fetch the documents of a ranking in its order, each with its best passages for the query."""
         docs: dict[tuple[int, int], Doc] = {}
+        places = list(zip(found.segments.tolist(), found.rows.tolist(), strict=True))
         with stage("documents"):
             for at in np.unique(found.segments).tolist():
-                rows = found.rows[found.segments == at].tolist()
+                rows = np.unique(found.rows[found.segments == at]).tolist()
                 docs |= {(at, row): doc for row, doc in self.snapshot.segments[at].documents.fetch(rows).items()}
-        return [docs[place] for place in zip(found.segments.tolist(), found.rows.tolist(), strict=True)]
+            numbers: list[int | None] = found.passages.tolist() or [None] * len(places)
+            both = zip(places, numbers, strict=True)
+            segments = self.snapshot.segments
+            return [found_doc(segments[at], row, docs[at, row], query, number) for (at, row), number in both]
+
+    def get_found(self, id: str, query: QueryVectors, passage: int | None) -> FoundDoc | None:
+        """Return the document with this id and its best passages, or one passage of it; None if it is not there."""
+        place = self.snapshot.find(id)
+        if place is None:
+            return None
+        segment, row = place
+        return found_doc(segment, row, segment.documents.fetch([row])[row], query, passage)
 
 
 class Asked:
@@ -271,13 +317,35 @@ class Asked:
         (searched,), (whole,) = vectors(), vectors(sliced=False)
         return searched, replace(whole, phrases=self._reader.encoder.phrases(self._query.text))
 
+    @property
+    def query(self) -> QueryVectors:
+        """The query as it is searched."""
+        return self._vectors[0]
+
     def tokens(self) -> set[str]:
         """Return the query's tokens."""
         return {self._reader.encoder.token(int(id)) for id in self._encoded.weights.indices}
 
-    def explain(self, id: str) -> Explanation:
-        """Explain the score of the document with this id."""
-        return self._reader.explain_vectors(*self._vectors, id)
+    def explain(self, id: str, passage: int | None = None) -> Explanation:
+        """Explain the score of the document with this id, or of one of its passages."""
+        return self._reader.explain_vectors(*self._vectors, id, passage)
+
+
+def found_doc(segment: Segment, row: int, doc: Doc, query: QueryVectors, passage: int | None) -> FoundDoc:
+    """Return a document with its best passages, or one of its passages as a document."""
+    scored = score_passages(segment, row, query)
+    count = len(scored.lexical)
+    places = segment.places(np.array([row]))[row] if count > 1 else [Place(0, len(doc.text))]
+    scores = scored.scores
+    order = sorted(range(count), key=lambda number: (-scores[number], number))[:SHOWN_PASSAGES]
+    best = tuple(
+        Passage(
+            number, doc.text[places[number].start : places[number].end], *places[number],
+            float(scores[number]), float(scored.lexical[number]), float(scored.dense[number]),
+        )
+        for number in (order if passage is None else [passage])
+    )  # fmt: skip
+    return (doc, best) if passage is None else (replace(doc, text=best[0].text), best)
 
 
 def _read(query: object, position: int, reads: str) -> object:

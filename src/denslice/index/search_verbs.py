@@ -107,17 +107,23 @@ class SearchVerbs(ABC):
         return self.reader.rank(queries, SearchOptions(k, **options))
 
     def explain(
-        self, asked: str | Query | Ranking, id: str | int, *, lam: float | None = None, mode: str | None = None
+        self,
+        asked: str | Query | Ranking,
+        id: str | int,
+        *,
+        passage: int | None = None,
+        lam: float | None = None,
+        mode: str | None = None,
     ) -> Explanation:
-        """Explain the score of the document with this id, for a text or for a ranking that was searched.
+        """Explain the score of a document or of one of its passages, for a text or a ranking that was searched.
 
         A ranking's query is not encoded again, and is explained with its own options.
         """
         if isinstance(asked, Ranking):
-            return asked.explain(id)
+            return asked.explain(id, passage)
         reader, options = self.reader, SearchOptions(1, mode=mode, lam=lam)
         query = asked if isinstance(asked, Query) else Query("", asked)
-        return Asked(reader, query, reader.encode([query]), 0, options).explain(given_id(id))
+        return Asked(reader, query, reader.encode([query]), 0, options).explain(given_id(id), passage)
 
     def explain_vectors(
         self,

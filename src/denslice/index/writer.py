@@ -26,7 +26,7 @@ from denslice.slicing import Slicing
 from denslice.store import tiers
 from denslice.store.container import ENDING, write_container
 from denslice.store.files import sync_folder
-from denslice.store.manifest import FileEntry, Manifest, SegmentEntry, SlicingEntry, new_name
+from denslice.store.manifest import PASSAGES, FileEntry, Manifest, SegmentEntry, SlicingEntry, new_name
 from denslice.store.segment import DELETIONS, SEGMENTS, Segment
 from denslice.store.segment_writer import SegmentWriter, StoredBatch
 from denslice.store.snapshot import VOCABULARY, WRITING, Snapshot, session
@@ -79,7 +79,7 @@ class Writer:
         """Encode and store documents, and return how many were stored."""
         manifest = self.base.manifest
         encoder = encoders.load(manifest.encoder, manifest.encoder_options, self.words)
-        return self.add_encoded(encode_batches(checked_docs(docs), encoder))
+        return self.add_encoded(encode_batches(checked_docs(docs), encoder, manifest.passages))
 
     def add_encoded(self, batches: Iterable[DocBatch]) -> int:
         """Store documents that were encoded with this vocabulary, and return how many were stored."""
@@ -154,6 +154,8 @@ class Writer:
         manifest = latest.manifest
         changes: dict[str, Any] = {"dimensions": self.dimensions, "slicing": self._write_slicing(manifest)}
         changes["vocabulary"] = self._write_words(latest)
+        if any(segment.entry.passages for segment in self.written):
+            changes["needs"] = tuple(sorted({*manifest.needs, PASSAGES}))
         same = all(getattr(manifest, name) == value for name, value in changes.items())
         if same and not (self.written or self.gone or self.sources):
             return manifest
@@ -230,7 +232,8 @@ class Writer:
         for segment in written:
             for batch in segment.live_batches(doc_batches.BATCH):
                 kept, lost = self._split(_joined(batch.kept, batch.lost, ids))
-                self._store(replace(batch, kept=kept, lost=lost))
+                passages = None if batch.passages is None else batch.passages.renamed(ids)
+                self._store(replace(batch, kept=kept, lost=lost, passages=passages))
         self.flush()
 
     # --- documents to segments
@@ -267,7 +270,7 @@ class Writer:
         _check_dimensions(self.dimensions, found, bool(self.base.segments or self.written or self._writer))
         self.dimensions = found
         lengths = np.zeros(len(docs), np.int64) if encoded.lengths is None else encoded.lengths
-        self._store(StoredBatch(docs, kept, lost, lengths, encoded.dense))
+        self._store(StoredBatch(docs, kept, lost, lengths, encoded.dense, encoded.passages))
 
     def _split(self, weights: sp.csr_array) -> tuple[sp.csr_array, sp.csr_array]:
         assert self.slicing is not None  # it is made before the first batch is stored
@@ -284,7 +287,7 @@ class Writer:
         except UnicodeEncodeError:
             bad = next(doc.id for doc in batch.docs if not _is_unicode(doc))
             raise InputError(f"document {bad!r} holds half of a surrogate pair, which is not text") from None
-        if len(writer.ids) >= tiers.SEGMENT_DOCS or writer.weights >= tiers.SEGMENT_WEIGHTS:
+        if writer.dense_rows >= tiers.SEGMENT_DOCS or writer.weights >= tiers.SEGMENT_WEIGHTS:
             self.flush()
 
     def _take_places(self, ids: list[str]) -> None:

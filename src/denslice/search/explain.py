@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from denslice.errors import InputError
+from denslice.grouping import BEST
 from denslice.records import Explanation, Term
+from denslice.search.passage_hits import passage_matrix
 from denslice.search.query import QueryVectors
 from denslice.store.segment import Segment
 from denslice.vectors import Phrases
@@ -33,7 +36,9 @@ class Naming:
         return Term(name, query_weight, doc_weight, query_weight * doc_weight, collision)
 
 
-def explain(segment: Segment, row: int, query: QueryVectors, whole: QueryVectors, naming: Naming) -> Explanation:
+def explain_document(
+    segment: Segment, row: int, query: QueryVectors, whole: QueryVectors, naming: Naming
+) -> Explanation:
     """Explain the score of a document, largest contribution first. `whole` is the query before slicing."""
     one = np.array([row])
     kept, dropped = segment.kept.of(one), segment.lost.of(one)
@@ -43,14 +48,39 @@ def explain(segment: Segment, row: int, query: QueryVectors, whole: QueryVectors
         QueryVectors(whole.keys[unasked], whole.weights[unasked]), kept, naming
     )
     lexical = sum(term.contribution for term in terms)
-    dense = 0.0
+    id, numbers = segment.ids(one)[0], segment.passage_numbers(one)
+    if query.dense is None or segment.dense is None:
+        return Explanation(id, lexical, lexical, 0.0, terms, lost)
+    products = segment.dense[numbers].astype(np.float64) @ query.dense  # (passages,)
+    if len(numbers) == 1:
+        return Explanation(id, lexical + products[0], lexical, float(products[0]), terms, lost, passage=0)
+    best, mean = BEST * products.max(), (1 - BEST) * float(products @ segment.passage_shares[numbers])
+    dense = float(best + mean)
+    strongest = int(products.argmax())
+    return Explanation(id, lexical + dense, lexical, dense, terms, lost, float(best), float(mean), strongest)
+
+
+def explain_passage(segment: Segment, row: int, passage: int, query: QueryVectors, naming: Naming) -> Explanation:
+    """Explain the score of a passage, largest contribution first."""
+    one = np.array([row])
+    numbers = segment.passage_numbers(one)
+    if not 0 <= passage < len(numbers):
+        raise InputError(f"document {segment.ids(one)[0]!r} has no passage {passage}; it has 0 to {len(numbers) - 1}")
+    weights, having = passage_matrix(segment, row, query.keys)
+    there = np.flatnonzero((having[passage] > 0) & (weights > 0))
+    triples = zip(query.keys[there].tolist(), query.weights[there].tolist(), weights[there].tolist(), strict=True)
+    terms = _in_order([naming.term(*triple) for triple in triples])
+    lexical, dense = sum(term.contribution for term in terms), 0.0
     if query.dense is not None and segment.dense is not None:
-        dense = float(segment.dense[row].astype(np.float64) @ query.dense)
-    return Explanation(segment.ids(one)[0], lexical + dense, lexical, dense, terms, lost)
+        dense = float(segment.dense[numbers[passage]].astype(np.float64) @ query.dense)
+    return Explanation(segment.ids(one)[0], lexical + dense, lexical, dense, terms, (), passage=passage)
 
 
 def _shared(query: QueryVectors, doc: sp.csr_array, naming: Naming) -> tuple[Term, ...]:
     _, ours, theirs = np.intersect1d(query.keys, doc.indices, assume_unique=True, return_indices=True)
     pairs = zip(query.keys[ours].tolist(), query.weights[ours].tolist(), doc.data[theirs].tolist(), strict=True)
-    terms = [naming.term(*pair) for pair in pairs]
+    return _in_order([naming.term(*pair) for pair in pairs])
+
+
+def _in_order(terms: Sequence[Term]) -> tuple[Term, ...]:
     return tuple(sorted(terms, key=lambda term: (-term.contribution, term.token)))

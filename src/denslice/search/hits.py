@@ -44,12 +44,16 @@ def only_hits(
 
 
 def rows_with_dense(segment: Segment) -> Mask:
-    """Return a mask with a 1 for each row whose dense vector is not all zeros."""
-    having = np.zeros(segment.rows, dtype=np.uint8)
-    if segment.dense is not None:
-        for start in range(0, segment.rows, CHECKED_ROWS):
+    """Return a mask with a 1 for each row with a passage whose dense vector is not all zeros."""
+    if segment.dense is None:
+        return np.zeros(segment.rows, dtype=np.uint8)
+    having = np.zeros(len(segment.dense), dtype=np.uint8)
+    if len(having):
+        for start in range(0, len(having), CHECKED_ROWS):
             having[start : start + CHECKED_ROWS] = (segment.dense[start : start + CHECKED_ROWS] != 0).any(axis=1)
-    return having
+    if segment.passage_starts is None:
+        return having
+    return np.maximum.reduceat(having, segment.passage_starts[:-1].astype(np.int64))
 
 
 def _has_others(found: Found, segments: Sequence[Segment]) -> bool:
@@ -58,7 +62,11 @@ def _has_others(found: Found, segments: Sequence[Segment]) -> bool:
         return False
     idle = np.flatnonzero((found.lexical == 0) & (found.dense == 0))
     places = zip(found.segments[idle].tolist(), found.rows[idle].tolist(), strict=True)
-    return any((dense := segments[at].dense) is not None and not dense[row].any() for at, row in places)
+    return any(_has_no_vector(segments[at], row) for at, row in places)
+
+
+def _has_no_vector(segment: Segment, row: int) -> bool:
+    return segment.dense is not None and not segment.dense[segment.passage_numbers(np.array([row]))].any()
 
 
 def _both(mask: Mask, other: Mask) -> Mask:

@@ -28,13 +28,15 @@ NO_SCORES: Floats = np.zeros(0, dtype=np.float32)
 class QueryVectors:
     """The keys of a query in rising order, their weights (above 0), and its dense vector times λ, if it has one.
 
-    `phrases` has the phrases of the query by key, for explanations.
+    `phrases` has the phrases of the query by key, for explanations. If `products` is given, the dense scores of the
+    passages of each segment are kept in it by name, because the query is searched several times.
     """
 
     keys: Ints
     weights: Floats
     dense: Floats | None = None
     phrases: Phrases = field(default_factory=dict)
+    products: dict[str, Floats] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,9 @@ class Found:
     lexical: Floats
     dense: Floats  # empty if the query has no dense vector
     missing: tuple[str, ...] = ()  # shards of a cluster that did not answer
+    passages: Ints = field(
+        default_factory=lambda: NO_ROWS
+    )  # the number of each passage in its document, if passages were searched
 
 
 NONE_FOUND = Found(NO_ROWS, NO_ROWS, [], NO_SCORES, NO_SCORES, NO_SCORES)

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from denslice.errors import IndexFormatError, InputError, UnavailableError
-from denslice.records import Doc, filter_fields
+from denslice.records import Doc, Place, filter_fields
 from denslice.store.files import StoredFile, damaged
 from denslice.store.folder import Folder
 
@@ -32,15 +32,27 @@ SCHEMA = (
         text TEXT NOT NULL,
         meta TEXT NOT NULL
     )""",
+    """CREATE TABLE passages (
+        row INTEGER NOT NULL,
+        number INTEGER NOT NULL,
+        first INTEGER NOT NULL,
+        last INTEGER NOT NULL,
+        heading TEXT NOT NULL,
+        page INTEGER,
+        PRIMARY KEY (row, number)
+    ) WITHOUT ROWID""",
     "CREATE TABLE field_values (field TEXT NOT NULL, kind INTEGER NOT NULL, value, row INTEGER NOT NULL)",
 )
 CREATE_INDEX = "CREATE INDEX by_value ON field_values (field, kind, value, row)"
 INSERT = "INSERT INTO docs VALUES (?, ?, ?, ?, ?)"
+INSERT_PASSAGE = "INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?)"
 INSERT_VALUE = "INSERT INTO field_values VALUES (?, ?, ?, ?)"
 WANTED_ROWS = "FROM json_each(?) AS wanted CROSS JOIN docs ON docs.row = wanted.value"
 BY_ROWS = f"SELECT row, docs.id, title, text, meta {WANTED_ROWS}"
 FIELDS_BY_ROWS = f"SELECT row, docs.id, title, meta {WANTED_ROWS}"
 BY_IDS = "SELECT docs.id, row FROM json_each(?) AS wanted CROSS JOIN docs ON docs.id = wanted.value"
+PLACES = """SELECT row, first, last, heading, page FROM json_each(?) AS wanted
+    CROSS JOIN passages ON passages.row = wanted.value ORDER BY row, number"""
 OPERATORS = {"eq": "IS", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 HAVING_ID = {name: f"SELECT row FROM docs WHERE id {sign} ?" for name, sign in OPERATORS.items()}
 HAVING_FIELD = "SELECT row FROM field_values WHERE field = ? AND kind = ?"
@@ -68,9 +80,11 @@ class DocumentsWriter:
             self.close()
             raise
 
-    def add(self, docs: Sequence[Doc]) -> None:
-        """Append documents, whose ids must be new."""
+    def add(self, docs: Sequence[Doc], places: Sequence[Sequence[Place]] = ()) -> None:
+        """Append documents, whose ids must be new, with the places of those that have several passages."""
         numbered = list(enumerate(docs, self.count))
+        cut = ((row, number, *at) for row, some in enumerate(places, self.count) for number, at in enumerate(some))
+        self.connection.executemany(INSERT_PASSAGE, cut)
         self.connection.executemany(INSERT, [(row, d.id, d.title, d.text, d.meta_json()) for row, d in numbered])
         for field in self.filterable:
             values = [(field, kind, value, row) for row, d in numbered for kind, value in indexed_values(d, field)]
@@ -106,6 +120,13 @@ class Documents:
         if len(docs) != len(rows):
             raise damaged(self.path, f"{len(rows) - len(docs):,} documents are missing")
         return docs
+
+    def places(self, rows: Sequence[int]) -> dict[int, list[Place]]:
+        """Return the places of the passages of these rows, each of which has several."""
+        found: dict[int, list[Place]] = {}
+        for row, *place in self._select(PLACES, json.dumps(rows)) if rows else ():
+            found.setdefault(row, []).append(Place(*place))
+        return found
 
     def fields(self, rows: Sequence[int]) -> Iterator[tuple[int, dict[str, Any]]]:
         """Return each of these rows with the fields that a filter can name."""

@@ -17,7 +17,8 @@ from denslice.store.folder import Folder
 
 INDEX_FORMAT = 3
 UPGRADABLE_FORMATS = (2,)  # formats that `denslice upgrade` reads
-FEATURES: frozenset[str] = frozenset()  # optional features that this version reads; an index lists those it needs
+PASSAGES = "passages"  # the feature of an index whose documents are cut into passages
+FEATURES = frozenset({PASSAGES})  # optional features that this version reads; an index lists those it needs
 MANIFEST_FILE = "manifest.json"
 BLOCK_ROWS = 65_536  # of a posting block: they fit 16 bits, and their scores a core's second-level cache
 
@@ -58,6 +59,7 @@ class SegmentEntry:
     files: Mapping[str, StoredFile]
     deleted: int = 0  # rows
     deletions: FileEntry | None = None
+    passages: int | None = None  # deleted ones included; None if each row is one passage
 
     @property
     def docs(self) -> int:
@@ -85,6 +87,7 @@ class Manifest:
     commit: str = field(default_factory=new_name)
     generation: int = 0
     needs: tuple[str, ...] = ()  # features that a reader must have
+    passages: bool = False  # whether documents are cut into passages
     segments: tuple[SegmentEntry, ...] = ()
     vocabulary: tuple[FileEntry, ...] = ()
 

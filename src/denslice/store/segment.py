@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from denslice.records import Doc
+from denslice.records import Doc, Place
 from denslice.store.container import ENDING, Container, write_container
 from denslice.store.docs_sqlite import DOCS_FILE, Documents
 from denslice.store.files import StoredFile, damaged
 from denslice.store.folder import Folder
 from denslice.store.manifest import FileEntry, SegmentEntry, new_name
 from denslice.store.segment_writer import DENSE_FILE, LEXICAL_FILE, StoredBatch
-from denslice.vectors import Array, Ints, csr
+from denslice.vectors import Array, Ints, Passages, csr, spread
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -116,9 +116,80 @@ class Segment:
         return self._rows("lost")
 
     @cached_property
+    def passage_starts(self) -> Array | None:
+        """The number of the first passage of each row (rows + 1,) uint32, or None if each row is one passage."""
+        if self.entry.passages is None:
+            return None
+        starts = self.words.array("passage_starts", "uint32", self.rows + 1)
+        if starts[0] != 0 or starts[-1] != self.entry.passages or (starts[1:] <= starts[:-1]).any():
+            raise damaged(self.words.path, "the numbers of its passages do not ascend")
+        return starts
+
+    @cached_property
     def dense(self) -> Array | None:
-        """The dense vectors (rows, dimensions) float16, if the encoder makes any."""
-        return None if self.vectors is None else self.vectors.array("dense", "float16", self.rows, dimensions=2)
+        """The dense vectors (passages, dimensions) float16, if the encoder makes any."""
+        count = self.rows if self.entry.passages is None else self.entry.passages
+        return None if self.vectors is None else self.vectors.array("dense", "float16", count, dimensions=2)
+
+    @cached_property
+    def passage_shares(self) -> Array:
+        """The part of its document's text that each passage has (passages,) float32."""
+        return self.words.array("passage_shares", "float32", self.entry.passages)
+
+    @cached_property
+    def passage_counts(self) -> Ints | None:
+        """The number of passages of each row (rows,), or None if each row is one passage."""
+        if self.passage_starts is None:
+            return None
+        starts = self.passage_starts.astype(np.int64)
+        return starts[1:] - starts[:-1]
+
+    def passage_numbers(self, rows: Ints) -> Ints:
+        """Return the numbers of the passages of these rows, which are the rows of `dense`."""
+        starts = self.passage_starts
+        return rows if starts is None else spread(starts[rows].astype(np.int64), starts[rows + 1].astype(np.int64))
+
+    def passage_tokens(self, rows: Ints) -> tuple[Ints, Ints]:
+        """Return the tokens of all passages of these rows as positions in `kept`, and where those of each begin."""
+        assert self.passage_starts is not None
+        numbers = self.passage_numbers(rows)
+        starts, tokens = self._passage_tokens
+        begins, ends = starts[numbers].astype(np.int64), starts[numbers + 1].astype(np.int64)
+        if (ends < begins).any() or ends.max(initial=0) > len(tokens):
+            raise damaged(self.words.path, "the tokens of its passages do not ascend")
+        counts = ends - begins
+        row_of = np.repeat(rows, self.passage_starts[rows + 1].astype(np.int64) - self.passage_starts[rows])
+        found = tokens[spread(begins, ends)] + np.repeat(self.kept.starts[row_of].astype(np.int64), counts)
+        if (found >= np.repeat(self.kept.starts[row_of + 1], counts)).any():
+            raise damaged(self.words.path, "a passage has a token that its document does not have")
+        return found, np.concatenate([[0], np.cumsum(counts)])
+
+    def places(self, rows: Ints) -> dict[int, list[Place]]:
+        """Return the places of the passages of these rows, each of which has several."""
+        found = self.documents.places(rows.tolist())
+        starts = self.passage_starts
+        for row in rows.tolist():
+            if starts is None or len(found.get(row, ())) != starts[row + 1] - starts[row]:
+                raise damaged(self.documents.path, "places of passages are missing")
+        return found
+
+    @cached_property
+    def _passage_tokens(self) -> tuple[Array, Array]:
+        starts = self.words.array("passage_token_starts", "uint32", (self.entry.passages or 0) + 1)
+        return starts, self.words.array("passage_tokens", KEY_TYPES)
+
+    def _passages(self, rows: Ints) -> Passages | None:
+        """Return the passages of these rows."""
+        if self.passage_starts is None:
+            return None
+        counts = self.passage_starts[rows + 1].astype(np.int64) - self.passage_starts[rows]
+        tokens, starts = self.passage_tokens(rows)
+        keys = self.kept.keys[tokens].astype(np.int64)
+        shape = (len(starts) - 1, int(keys.max(initial=0)) + 1)
+        cut = self.places(rows[counts > 1])
+        places = [cut.get(row, ()) for row in rows.tolist()]
+        having = csr((np.ones(len(keys), np.float32), keys, starts), shape)
+        return Passages(np.concatenate([[0], np.cumsum(counts)]), having, places)
 
     @cached_property
     def lengths(self) -> Array:
@@ -209,9 +280,10 @@ class Segment:
             batch = rows[start : start + size]
             docs = self.documents.fetch(batch.tolist())
             lengths = self.lengths[batch].astype(np.int64)
-            dense = None if self.dense is None else self.dense[batch]
+            dense = None if self.dense is None else self.dense[self.passage_numbers(batch)]
             in_order = [docs[row] for row in batch.tolist()]
-            yield StoredBatch(in_order, self.kept.of(batch), self.lost.of(batch), lengths, dense)
+            passages = self._passages(batch)
+            yield StoredBatch(in_order, self.kept.of(batch), self.lost.of(batch), lengths, dense, passages)
 
     def live_docs(self, size: int) -> Iterator[Doc]:
         """Yield the live documents in row order, fetched in batches."""

@@ -15,7 +15,7 @@ from denslice.store.container import write_container
 from denslice.store.docs_sqlite import DOCS_FILE, DocumentsWriter
 from denslice.store.files import seal, sync_folder
 from denslice.store.manifest import SegmentEntry
-from denslice.vectors import Array, Ints, csr, stacked
+from denslice.vectors import Array, Ints, Passages, csr, joined_passages, stacked
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -33,7 +33,8 @@ class StoredBatch:
     kept: sp.csr_array
     lost: sp.csr_array
     lengths: Ints  # (docs,) in tokens, 0 if the encoder does not count them
-    dense: Array | None = None  # (docs, dimensions)
+    dense: Array | None = None  # (passages, dimensions)
+    passages: Passages | None = None  # None if each document is one passage
 
 
 class SegmentWriter:
@@ -50,16 +51,20 @@ class SegmentWriter:
         self.lost: list[sp.csr_array] = []
         self.lengths: list[Ints] = []
         self.dense: list[Array] = []
+        self.passages: list[tuple[int, Passages | None]] = []
         self.weights = 0
+        self.dense_rows = 0
 
     def add(self, batch: StoredBatch) -> None:
         """Append documents."""
-        self.documents.add(batch.docs)
+        self.documents.add(batch.docs, batch.passages.places if batch.passages else ())
         self.ids += [doc.id for doc in batch.docs]
         self.kept.append(rounded(batch.kept))
         self.lost.append(rounded(batch.lost))
         self.lengths.append(batch.lengths)
+        self.passages.append((len(batch.docs), batch.passages))
         self.weights += batch.kept.nnz + batch.lost.nnz
+        self.dense_rows += int(batch.passages.starts[-1]) if batch.passages else len(batch.docs)
         if batch.dense is not None:
             self.dense.append(batch.dense.astype(np.float16))
 
@@ -71,6 +76,9 @@ class SegmentWriter:
         arrays = _id_arrays(self.ids) | {"lengths": lengths.astype(np.uint32)}
         arrays |= _row_arrays("row", kept) | _row_arrays("lost", lost) | _frequency_arrays(kept, lost)
         arrays |= _posting_arrays(kept, self.block)
+        passages = joined_passages(self.passages)
+        if passages is not None:
+            arrays |= _passage_arrays(passages, kept)
         files = {
             DOCS_FILE: seal(self.folder / DOCS_FILE),
             LEXICAL_FILE: write_container(self.folder / LEXICAL_FILE, arrays),
@@ -78,7 +86,8 @@ class SegmentWriter:
         if self.dense:
             files[DENSE_FILE] = write_container(self.folder / DENSE_FILE, {"dense": np.concatenate(self.dense)})
         sync_folder(self.folder)
-        return SegmentEntry(self.folder.name, len(self.ids), self.weights, int(lengths.sum()), files)
+        cut = None if passages is None else self.dense_rows
+        return SegmentEntry(self.folder.name, len(self.ids), self.weights, int(lengths.sum()), files, passages=cut)
 
     def close(self) -> None:
         """Close open files; after `finish` this does nothing."""
@@ -109,6 +118,25 @@ def _row_arrays(name: str, weights: sp.csr_array) -> dict[str, Array]:
         f"{name}_starts": weights.indptr.astype(np.uint32),
         f"{name}_keys": weights.indices.astype(key_type),
         f"{name}_weights": weights.data.astype(np.float16),
+    }
+
+
+def _passage_arrays(passages: Passages, kept: sp.csr_array) -> dict[str, Array]:
+    """Return the passages of each row, and the tokens of each passage as positions among the kept tokens of its row."""
+    tokens, width = passages.tokens, np.int64(max(passages.tokens.shape[1], kept.shape[1], 1))
+    row_of = np.repeat(np.arange(kept.shape[0]), np.diff(passages.starts))  # (passages,)
+    wanted = np.repeat(row_of, np.diff(tokens.indptr)) * width + tokens.indices
+    stored = np.repeat(np.arange(kept.shape[0]), np.diff(kept.indptr)) * width + kept.indices
+    at = np.searchsorted(stored, wanted).clip(max=max(0, len(stored) - 1))
+    is_kept = stored[at] == wanted if len(stored) else np.zeros(len(wanted), np.bool_)
+    before = np.concatenate([[0], np.cumsum(is_kept)])
+    places = (at - kept.indptr[wanted // width])[is_kept]
+    longest = int(np.diff(kept.indptr).max(initial=0))
+    return {
+        "passage_starts": passages.starts.astype(np.uint32),
+        "passage_shares": passages.shares,
+        "passage_token_starts": before[tokens.indptr].astype(np.uint32),
+        "passage_tokens": places.astype(np.uint16 if longest <= 1 << 16 else np.uint32),
     }
 
 

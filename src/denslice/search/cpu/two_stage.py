@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from denslice.errors import InputError
+from denslice.grouping import document_scores
 from denslice.options import SearchOptions
 from denslice.search.cpu.addresses import Parts
 from denslice.search.cpu.plain import best_in_order, lexical_scores
@@ -54,7 +55,7 @@ def search(segments: Parts, query: QueryVectors, options: SearchOptions, masks: 
         return first_stage(segments, query, options, masks)
     if options.candidates_from == "lexical" and query.dense is not None and len(query.keys):
         return _best_of_candidates(segments, query, options, masks)
-    dense = [_dense_scores(segment, query) for segment in segments]
+    dense = [_dense_scores(segment, query, options.best) for segment in segments]
     every = np.concatenate(dense) if any(map(len, dense)) else NO_SCORES
     positions, bounds = retrieve(segments, query, options, masks, dense)
     positions, lexical = rerank_best(segments, positions, bounds, query, every, options.k)
@@ -94,7 +95,7 @@ def search_plainly(segments: Parts, query: QueryVectors, options: SearchOptions,
     if not segments:
         return NONE_FOUND
     lexical = np.concatenate([lexical_scores(segment, query.keys, query.weights) for segment in segments])
-    dense = np.concatenate([_dense_scores(segment, query) for segment in segments])
+    dense = np.concatenate([_dense_scores(segment, query, options.best) for segment in segments])
     scores, is_found = (lexical + dense, np.ones(segments.docs, np.bool_)) if len(dense) else (lexical, lexical > 0)
     if any(map(len, masks)):
         every = (mask if len(mask) else np.ones(s.rows, np.uint8) for mask, s in zip(masks, segments, strict=True))
@@ -141,7 +142,7 @@ def _best_of_candidates(segments: Parts, query: QueryVectors, options: SearchOpt
     by_words, bounds = retrieve(segments, query, wide, masks, [NO_SCORES] * len(segments))
     positions = np.unique(by_words[best_of(bounds, wide.k)])
     lexical = rerank(segments, positions, query)
-    return rank(segments, positions, lexical, dense_scores_of(segments, positions, query), options.k)
+    return rank(segments, positions, lexical, dense_scores_of(segments, positions, query, options.best), options.k)
 
 
 def first_stage(segments: Parts, query: QueryVectors, options: SearchOptions, masks: Sequence[Mask]) -> Found:
@@ -249,28 +250,46 @@ def _ids(segments: Parts, at: Ints, rows: Ints, letters: npt.NDArray[np.uint8], 
     return ids
 
 
-def _dense_scores(segment: Segment, query: QueryVectors, rows: Ints | None = None) -> Floats:
-    """Return the dense score of each row, or of these rows; an empty array if there are no dense vectors."""
+def _dense_scores(segment: Segment, query: QueryVectors, best: float) -> Floats:
+    """Return the dense score of each row; an empty array if there are no dense vectors."""
     if query.dense is None or segment.dense is None:
         return NO_SCORES
+    kept = None if query.products is None else query.products.get(segment.name)
+    products = _products(segment, query.dense) if kept is None else kept
+    if query.products is not None:
+        query.products[segment.name] = products
+    if segment.passage_starts is None:
+        return products
+    return document_scores(products, segment.passage_starts, segment.passage_shares, best)
+
+
+def _products(segment: Segment, query: Floats, numbers: Ints | None = None) -> Floats:
+    """Return the inner product of the query with the dense vector of each passage, or of these passages."""
     from denslice.search.cpu.rescore import dense_products
 
-    if segment.dense.shape[1] != len(query.dense):
-        raise InputError(f"the query has {len(query.dense)} dimensions, the index {segment.dense.shape[1]}")
-    vectors = segment.dense if rows is None else segment.dense[rows]
-    products: Floats = dense_products(vectors.view(np.uint16), query.dense)
+    assert segment.dense is not None
+    if segment.dense.shape[1] != len(query):
+        raise InputError(f"the query has {len(query)} dimensions, the index {segment.dense.shape[1]}")
+    vectors = segment.dense if numbers is None else segment.dense[numbers]
+    products: Floats = dense_products(vectors.view(np.uint16), query)
     return products
 
 
-def dense_scores_of(segments: Parts, positions: Ints, query: QueryVectors) -> Floats:
+def dense_scores_of(segments: Parts, positions: Ints, query: QueryVectors, best: float) -> Floats:
     """Return the dense score of each position; an empty array if there are no dense vectors."""
-    if any(s.dense is None for s in segments):
+    if query.dense is None or any(s.dense is None for s in segments):
         return NO_SCORES
     scores = np.zeros(len(positions), dtype=np.float32)
     base = 0
     for s in segments:
         here = (positions >= base) & (positions < base + s.rows)
-        scores[here] = _dense_scores(s, query, positions[here] - base)
+        rows = positions[here] - base
+        numbers = s.passage_numbers(rows)
+        products = _products(s, query.dense, numbers)
+        if s.passage_counts is not None:
+            starts = np.concatenate([[0], np.cumsum(s.passage_counts[rows])])
+            products = document_scores(products, starts, s.passage_shares[numbers], best)
+        scores[here] = products
         base += s.rows
     return scores
 

@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from denslice.errors import GpuMemoryError, InputError
+from denslice.grouping import BEST
 from denslice.options import OpenOptions, SearchOptions
 from denslice.search.cpu.addresses import Parts
 from denslice.search.cpu.two_stage import dense_scores_of, rank, rerank, rerank_best
@@ -229,7 +230,7 @@ class GpuSearcher:
         positions, bounds, dense = positions[kept], bounds[kept], dense[kept] if len(dense) else dense
         if plan["flags"] & layout.EVERY_CANDIDATE:
             lexical = rerank(self.parts, positions, query)
-            return GpuAnswer(positions, lexical, dense_scores_of(self.parts, positions, query))
+            return GpuAnswer(positions, lexical, dense_scores_of(self.parts, positions, query, BEST))
         every = np.zeros(self.parts.docs if plan["flags"] & layout.EXTRA else 0, dtype=np.float32)
         every[positions[: len(every)]] = dense
         chosen, lexical = rerank_best(self.parts, positions, bounds, query, every, plan["k"])

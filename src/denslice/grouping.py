@@ -1,0 +1,67 @@
+"""How passages make a document: the definition, to which everything faster is tested equal.
+
+A passage is encoded as a text of its own. The lexical weight of a token in a document is the power mean of its weights
+in the passages, so a word that occurs once in a book still counts. The dense score of a document is half that of its
+best passage and half the mean of all, weighted by their lengths. A document of one passage has the weights and the
+score of that passage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from denslice.records import Place
+from denslice.vectors import Array, Encoded, Floats, Ints, Passages, csr, only_rows
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+POWER = 4  # of the mean of lexical weights: 1 is the plain mean, and a large power the maximum
+BEST = 0.5  # the share of the best passage in a dense score; the mean of all passages has the rest
+
+
+def documents_of(passages: Encoded, places: Sequence[Sequence[Place]]) -> Encoded:
+    """Return the vectors of documents, given those of their passages in order and the places of each document's."""
+    counts = np.array([len(some) for some in places])
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    weights = passages.lexical
+    cut = np.repeat(counts > 1, counts)  # (passages,)
+    lengths = None if passages.lengths is None else np.add.reduceat(passages.lengths, starts[:-1])
+    of = Passages(starts, only_rows(weights, cut), [some if len(some) > 1 else () for some in places])
+    return Encoded(document_weights(weights, starts), passages.dense, lengths, of)
+
+
+def document_weights(weights: sp.csr_array, starts: Ints) -> sp.csr_array:
+    """Return the lexical weights of documents (n, vocab), given those of their passages.
+
+    The passages of document i are the rows starts[i] to starts[i + 1]: w = (Σ w_p⁴ / passages)^¼.
+    """
+    counts = np.diff(starts)
+    fourth = csr((weights.data.astype(np.float64) ** POWER, weights.indices, weights.indptr), weights.shape)
+    sums = csr((np.ones(starts[-1]), np.arange(starts[-1]), starts), (len(counts), weights.shape[0])) @ fourth
+    sums.sort_indices()
+    means = sums.data / np.repeat(counts, np.diff(sums.indptr))
+    return csr(((means ** (1 / POWER)).astype(np.float32), sums.indices, sums.indptr), sums.shape)
+
+
+def document_scores(scores: Floats, starts: Array, shares: Floats, best: float = BEST) -> Floats:
+    """Return the dense scores of documents, given those of their passages: best · maximum + (1 − best) · mean.
+
+    `shares` are the weights of passages in the mean: their parts of the document's text, which sum to 1.
+    """
+    if not len(scores):
+        return scores
+    first = np.asarray(starts[:-1], dtype=np.int64)
+    means = np.add.reduceat(scores * shares, first)
+    return (means + np.float32(best) * (np.maximum.reduceat(scores, first) - means)).astype(np.float32)
+
+
+def passage_weights(weights: Floats, passages: int, having: Ints) -> Floats:
+    """Return the weights of tokens in the passages that have them, given those in the document.
+
+    `having` says how many of the document's passages have each token: the power mean is over these alone.
+    """
+    return (weights * (passages / np.maximum(having, 1)) ** (1 / POWER)).astype(np.float32)
