@@ -175,6 +175,6 @@ def test_what_a_later_version_says_beside_it_of_a_section_is_passed_over(tmp_pat
 
 
 def test_an_index_that_needs_what_this_version_lacks_is_refused_by_name(path: Path) -> None:
-    rewritten(path / "manifest.json", lambda body: body.update(needs=["passages"]))
-    with pytest.raises(IndexFormatError, match=r"manifest\.json: needs passages, which this version lacks; upgrade"):
+    rewritten(path / "manifest.json", lambda body: body.update(needs=["holograms"]))
+    with pytest.raises(IndexFormatError, match=r"manifest\.json: needs holograms, which this version lacks; upgrade"):
         open_index(path)
