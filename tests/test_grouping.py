@@ -220,3 +220,32 @@ def test_a_dense_score_is_half_the_best_passage_and_half_the_mean_by_length() ->
     scores, shares = np.array([1.0, 4.0], np.float32), np.array([0.75, 0.25], np.float32)
     assert document_scores(scores, np.array([0, 2]), shares) == pytest.approx([BEST * 4 + (1 - BEST) * 1.75])
     assert document_scores(scores, np.array([0, 2]), shares, best=1.0) == pytest.approx([4.0])
+
+
+def test_the_best_passage_is_found_in_a_document_that_ranks_low_itself() -> None:
+    counts = [1] * 30 + [256]
+    weights = np.zeros((sum(counts), VOCAB), np.float32)
+    weights[:30, 0], weights[200, 0] = 0.5, 1.0  # the long document weighs 1 / 256^¼ = 0.25
+    collection = Collection(counts, weights, np.zeros((len(weights), DIMENSIONS), np.float32), [1] * len(weights))
+    query = np.eye(VOCAB, dtype=np.float32)[0]
+    with tempfile.TemporaryDirectory() as folder, made(Path(folder), collection) as index:
+        assert searched(index, query, None, 1).ids == ("d0",)
+        best = searched(index, query, None, 1, group=False)
+        assert (best.ids, best.passages, best.scores) == (("d30",), (170,), (1.0,))
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 3))
+@settings(max_examples=25, deadline=None)
+def test_the_few_best_passages_of_many_documents_are_those_of_the_definition(seed: int, k: int) -> None:
+    random = np.random.default_rng(seed)
+    counts = random.choice([1, 1, 2, 5, 30, 90], 40).tolist()
+    weights = (random.random((sum(counts), VOCAB)) * (random.random((sum(counts), VOCAB)) < 0.1)).astype(np.float32)
+    dense = (random.normal(size=(len(weights), DIMENSIONS)) / 4).astype(np.float16).astype(np.float32)
+    collection = Collection(counts, weights, dense, [1] * len(weights))
+    query, vector = random.random(VOCAB).astype(np.float32), random.normal(size=DIMENSIONS).astype(np.float32) / 8
+    with tempfile.TemporaryDirectory() as folder, made(Path(folder), collection) as index:
+        for given_vector in (None, vector, 8 * vector):
+            found = searched(index, query, given_vector, k, group=False)
+            names = list(zip(found.ids, found.passages, strict=True))
+            scores = list(zip(names, found.scores, strict=True))
+            assert_best(scores, defined_passages(collection, query, given_vector), k)
