@@ -234,8 +234,18 @@ def test_the_best_passage_is_found_in_a_document_that_ranks_low_itself() -> None
         assert (best.ids, best.passages, best.scores) == (("d30",), (170,), (1.0,))
 
 
+def test_the_best_passage_is_found_in_a_document_whose_other_passages_are_far_from_the_query() -> None:
+    dense = np.zeros((60, DIMENSIONS), np.float32)
+    dense[:, 0] = np.tile([0.6, 0.4, 0.4], 20)
+    dense[57:, 0] = [1.0, -1.0, -1.0]
+    collection = Collection([3] * 20, np.zeros((60, VOCAB), np.float32), dense, [1] * 60)
+    with tempfile.TemporaryDirectory() as folder, made(Path(folder), collection) as index:
+        query, vector = np.zeros(VOCAB, np.float32), np.eye(DIMENSIONS, dtype=np.float32)[0]
+        assert searched(index, query, vector, 1, group=False).ids == ("d19",)
+
+
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_the_few_best_passages_of_many_documents_are_those_of_the_definition(seed: int, k: int) -> None:
     random = np.random.default_rng(seed)
     counts = random.choice([1, 1, 2, 5, 30, 90], 40).tolist()

@@ -97,8 +97,10 @@ def best_passages(
         asked, seen = options.k, 0
         while True:
             found = find(bound, replace(options, k=asked, best=1.0), allowed)
-            fresh = [one for at in range(seen, len(found.ids)) for one in _expanded(found, at, query, segments)]
-            best = sorted([*best, *fresh], key=attrgetter("order"))[: options.k]
+            for at in range(seen, len(found.ids)):
+                least = -best[-1].order[0] if len(best) == options.k else -np.inf
+                if fresh := _expanded(found, at, query, segments, least):
+                    best = sorted([*best, *fresh], key=attrgetter("order"))[: options.k]
             seen = len(found.ids)
             if seen < asked or _is_proven(best, options.k, float(found.scores[-1])):
                 break
@@ -134,14 +136,17 @@ def _within(counts: Ints | None, rows: int, above: float, most: float) -> Mask:
     return ((counts > above) & (counts <= most)).astype(np.uint8)
 
 
-def _expanded(found: Found, at: int, query: QueryVectors, segments: Sequence[Segment]) -> list[_Candidate]:
-    """Return the passages of a document that are hits."""
+def _expanded(
+    found: Found, at: int, query: QueryVectors, segments: Sequence[Segment], least: float
+) -> list[_Candidate]:
+    """Return the passages of a document that are hits and have at least this score."""
     number, row, id = int(found.segments[at]), int(found.rows[at]), found.ids[at]
     segment = segments[number]
     scored = score_passages(segment, row, query)
     is_hit = scored.lexical > 0
     if query.dense is not None and segment.dense is not None:
         is_hit |= segment.dense[segment.passage_numbers(np.array([row]))].any(axis=1)
+    is_hit &= scored.scores >= least
     scores = scored.scores.tolist()
     return [
         _Candidate((-scores[p], id, p), number, row, float(scored.lexical[p]), float(scored.dense[p]))
