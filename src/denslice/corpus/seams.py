@@ -21,7 +21,7 @@ _sentence_ends = re.compile(
     rf"(?:[ \t]+(?=\S)|(?<=[{_WIDE_STOPS}」』）])(?=[^\s{_WIDE_STOPS}{_CLOSERS}]))"
 )
 _ends_sentence = re.compile(rf"[{_STOPS}{_WIDE_STOPS};][{_CLOSERS}]*\Z").search
-_is_item = re.compile(r"(?:[-*+•–]|\d{1,3}[.)]|[a-z][.)])[ \t]").match
+_item = re.compile(r"(?:[-*+•–]|[1a][.)]|(?P<later>(?:\d{1,3}|[a-z])[.)]))[ \t]")
 
 
 class Seam(NamedTuple):
@@ -38,7 +38,8 @@ def seams_of(text: str, markup: Markup, sizes: Ints, largest: int) -> list[Seam]
     `sizes` are those of the text before each of its characters, (characters + 1,). What is between two seams is not
     larger than `largest`, unless it is a single word.
     """
-    whole = [block for block in (*markup.fenced, *markup.indented) if _size(markup.lines, block, sizes) <= largest]
+    blocks = (*markup.fenced, *(_with_lead(markup.lines, block) for block in markup.indented))
+    whole = [block for block in blocks if _size(markup.lines, block, sizes) <= largest]
     kinds = _line_kinds(markup, whole)
     found = dict.fromkeys(_sentences(text, markup.lines, _without_sentences(markup, whole)), SENTENCE)
     found |= {line.start: kind for line, kind in zip(markup.lines, kinds, strict=True) if kind is not None}
@@ -53,6 +54,14 @@ def _seams(text: str, kinds: Mapping[int, int], sizes: Ints) -> list[Seam]:
         places = [at for at in places if not at or may_cut(text, at)]
     seams = map(Seam, places, map(kinds.__getitem__, places), sizes[places].tolist())
     return [*seams, Seam(len(text), START, int(sizes[-1]))]
+
+
+def _with_lead(lines: Sequence[TextLine], block: Block) -> Block:
+    """Return an indented block with the line that leads to it, such as the first line of a function."""
+    first = block.first
+    while first > 0 and lines[first].after == NEW_LINE and _is_lead(lines[first - 1]):
+        first -= 1
+    return Block(first, block.end)
 
 
 def _size(lines: Sequence[TextLine], block: Block, sizes: Ints) -> int:
@@ -83,11 +92,24 @@ def _kind(last: TextLine, line: TextLine) -> int:
     """Return what begins with a line, given the line before it."""
     if line.after == NEW_PAGE:
         return PAGE
-    if last.body.endswith((":", "：")):
+    if _is_lead(last):
         return AFTER_LEAD
     if line.after == BLANK_LINE:
         return PARAGRAPH if not line.indent or line.indent < last.indent else ITEM
-    return ITEM if _is_item(line.body) else LINE
+    return ITEM if _is_item(last, line) else LINE
+
+
+def _is_item(last: TextLine, line: TextLine) -> bool:
+    """Return whether a line is an item of a list; a number other than 1 is one only after an item or a sentence."""
+    item = _item.match(line.body)
+    return item is not None and not (
+        item["later"] and not _item.match(last.body) and not _ends_sentence(last.body[-8:])
+    )
+
+
+def _is_lead(line: TextLine) -> bool:
+    """Return whether a line leads to the next one, as an introduction to a list, or a decorator of Python."""
+    return line.body.endswith((":", "：")) or line.body[:1] == "@"
 
 
 def _set_headings(markup: Markup, kinds: list[int | None]) -> None:
@@ -105,29 +127,33 @@ def _unwrap(lines: Sequence[TextLine], kinds: list[int | None]) -> None:
     """Set the kinds of lines in hard-wrapped paragraphs, where only a sentence that ends with its line is a seam."""
     starts = [number for number, line in enumerate(lines) if line.after != NEW_LINE]
     for start, end in pairwise([*starts, len(lines)]):
-        if end - start > 1:
-            breaks = [number for number in range(start + 1, end) if kinds[number] == LINE]
-            for number in _wrapped(lines[start:end], start, breaks):
-                kinds[number] = SENTENCE if _ends_sentence(lines[number - 1].body[-8:]) else None
+        breaks = [number for number in range(start + 1, end) if kinds[number] == LINE]
+        width = max(_width(line) for line in lines[start:end]) if breaks else 0
+        if not NARROWEST <= width <= WIDEST:
+            continue
+        filled = [number for number in breaks if _is_filled(lines[number - 1], lines[number], width)]
+        if 2 * sum(_is_prose(lines[number - 1], lines[number]) for number in filled) < len(breaks):
+            continue
+        for number in {*filled, *(number for number in breaks if lines[number].body[:1].islower())}:
+            kinds[number] = SENTENCE if _ends_sentence(lines[number - 1].body[-8:]) else None
 
 
-def _wrapped(paragraph: Sequence[TextLine], start: int, breaks: Sequence[int]) -> list[int]:
-    """Return the breaks before which no word more would have fitted, if the paragraph is prose with such breaks.
+def _width(line: TextLine) -> int:
+    return line.indent + len(line.body)
 
-    Breaks are the numbers of lines; the first line of the paragraph has the number `start`.
-    """
-    width = max(line.indent + len(line.body) for line in paragraph)
-    if not NARROWEST <= width <= WIDEST:
-        return []
-    words = [line.body.partition(" ")[0] for line in paragraph]
-    filled, prose = [], 0
-    for number in breaks:
-        last = paragraph[number - start - 1]
-        word = words[number - start]
-        if last.indent + len(last.body) + 1 + len(word) > width:
-            filled.append(number)
-            prose += word[:1].isalpha() and word != words[number - start - 1]  # lines of a log often start the same
-    return filled if 2 * prose >= len(breaks) else []
+
+def _is_filled(last: TextLine, line: TextLine, width: int) -> bool:
+    """Return whether the first word of a line would not have fitted on the line before it."""
+    return _width(last) + 1 + len(_first_word(line)) > width
+
+
+def _is_prose(last: TextLine, line: TextLine) -> bool:
+    """Return whether a line starts as prose can; lines of a log often start the same."""
+    return line.body[:1].isalpha() and _first_word(line) != _first_word(last)
+
+
+def _first_word(line: TextLine) -> str:
+    return line.body.partition(" ")[0]
 
 
 def _without_sentences(markup: Markup, whole: Sequence[Block]) -> set[int]:
