@@ -1,22 +1,22 @@
 """Passages: where a text is cut, so that a model can read all of it and a search can point into it.
 
-A text is cut at its own seams: headings, pages, paragraphs, items of lists, sentences, and between words where nothing
-else is left. Of all ways to cut it, the one with the lowest total cost is taken: a passage should be about as long as
-AIM, and a strong seam costs less than a weak one.
+A text is cut at its own seams: headings, pages, paragraphs, items of lists, lines, sentences, and between words where
+nothing else is left. Of all ways to cut it, the one with the lowest total cost is taken: a passage should be about as
+long as AIM, and a strong seam costs less than a weak one.
 """
 
 from __future__ import annotations
 
-import re
-from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import pairwise
-from typing import Any, NamedTuple
+from itertools import accumulate, pairwise
 
 import numpy as np
 import numpy.typing as npt
 
+from denslice.corpus.markup import Heading, Markup, markup_of
+from denslice.corpus.seams import CHARACTER, HEADING, PAGE, Seam, seams_of
+from denslice.corpus.word_breaks import last_character
 from denslice.records import Place
 from denslice.vectors import Ints
 
@@ -26,107 +26,31 @@ LAST_AIM = 600
 OVERLAP = 500  # size of the sentence that a passage repeats from the one before it, at most
 LETTER, SPACE, DIGIT, SIGN, IDEOGRAPH = 2, 1, 5, 13, 10  # tenths of a word piece, as models have them
 
-START, HEADING, PAGE, PARAGRAPH, ITEM, SENTENCE, LINE, WORD = range(8)
-COSTS = (0.0, 0.0, 0.0, 0.1, 0.25, 0.35, 0.6, 2.0)  # of cutting at a seam
+COSTS = (
+    0.0,
+    0.0,
+    0.0,
+    0.1,
+    0.2,
+    0.25,
+    0.35,
+    1.5,
+    2.0,
+    2.0,
+)  # of cutting at each kind of seam, in the order of seams.py
 INNER_HEADING = 0.5  # cost of a heading in the middle of a passage
 SHORTNESS = 1.0  # cost of a passage without any text
-_seams = re.compile(
-    r"(?P<page>[ \t]*\f\s*)|(?P<paragraph>\n[ \t]*\n\s*)|(?P<item>\n(?=[ \t]*(?:[-*+•–]|\d{1,3}[.)])[ \t]))|(?P<line>\n)"
-    r"|(?P<sentence>[.!?…‽؟।][\"'”’»)\]]*[ \t]+|[。！？｡]+[」』”’）]*)"
-)
-_heading = re.compile(r"^(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*$|^(.{2,120})\n[ \t]*(=+|-+|~+)[ \t]*$", re.MULTILINE)
-_fence = re.compile(r"^[ \t]*(```|~~~)[^\n]*\n.*?(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
-_word_ends = re.compile(r"\s+(?=\S)|(?<=[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff])(?=\w)")
-_sentence_end = re.compile(r"[.!?…‽؟।。！？｡][\"'”’»)\]」』）]*\s*$")
-
-
-class Seam(NamedTuple):
-    """A place where a text can be cut, and what begins there."""
-
-    at: int
-    kind: int
-
-
-class Heading(NamedTuple):
-    """A heading: where its line begins, how deep it is, and its text."""
-
-    at: int
-    level: int
-    text: str
 
 
 def cut(text: str) -> list[Place]:
     """Return the passages of a text, in order. Together they cover it, and no word is in two parts."""
     if len(text) * SIGN <= LARGEST:
         return [Place(0, len(text))]
-    counted = _sizes(text)
-    if counted[-1] <= LARGEST:
+    sizes = _sizes(text)
+    if sizes[-1] <= LARGEST:
         return [Place(0, len(text))]
-    headings = _headings(text)
-    seams = _with_words(text, _seams_of(text, headings), counted)
-    sizes = counted[[seam.at for seam in seams]].tolist()
-    return _placed(text, seams, sizes, _cheapest(seams, sizes), headings)
-
-
-def _headings(text: str) -> list[Heading]:
-    """Return the headings of Markdown and reStructuredText, without those in code blocks."""
-    blocks = [(block.start(), block.end()) for block in _fence.finditer(text)]
-    levels: dict[str, int] = {"=": 1, "-": 2, "~": 3}
-    found = []
-    for match in _heading.finditer(text):
-        if _within(blocks, match.start() + 1):
-            continue
-        if match[1]:
-            found.append(Heading(match.start(), len(match[1]), match[2]))
-        elif _is_underlined(match[3], match[4]):
-            found.append(Heading(match.start(), levels[match[4][0]], match[3].strip()))
-    return found
-
-
-def _is_underlined(line: str, marks: str) -> bool:
-    return len(marks) >= 3 and 2 <= len(line.strip()) <= len(marks) + 2
-
-
-def _seams_of(text: str, headings: Sequence[Heading]) -> list[Seam]:
-    """Return the seams of a text in order, from its start to its end."""
-    found = {0: START}
-    blocks = [(block.start(), block.end()) for block in _fence.finditer(text)]
-    for match in _seams.finditer(text):
-        kind = {"page": PAGE, "paragraph": PARAGRAPH, "item": ITEM, "line": LINE, "sentence": SENTENCE}[
-            match.lastgroup or ""
-        ]
-        if kind == LINE and match.start() and text[match.start() - 1] in ".!?…:;":
-            kind = SENTENCE
-        if kind != PAGE and _within(blocks, match.end()):
-            kind = LINE if kind in (PARAGRAPH, ITEM) else WORD if kind == SENTENCE else LINE
-        found[match.end()] = kind
-    for start, end in blocks:
-        found[start] = min(found.get(start, PARAGRAPH), PARAGRAPH)
-        found.setdefault(end, PARAGRAPH)
-    for heading in headings:
-        found[heading.at] = HEADING if heading.at else START
-    found.pop(len(text), None)
-    return [*(Seam(at, found[at]) for at in sorted(found)), Seam(len(text), START)]
-
-
-def _within(blocks: Sequence[tuple[int, int]], at: int) -> bool:
-    """Return whether a place is inside one of these blocks, and not at its start."""
-    number = bisect_left(blocks, (at,)) - 1
-    return number >= 0 and blocks[number][0] < at < blocks[number][1]
-
-
-def _with_words(text: str, seams: list[Seam], sizes: Ints) -> list[Seam]:
-    """Return the seams, with places between words where a stretch without a seam is long."""
-    made: list[Seam] = []
-    for here, after in pairwise(seams):
-        made.append(here)
-        last = here.at
-        if sizes[after.at] - sizes[here.at] > LARGEST // 2:
-            for match in _word_ends.finditer(text, here.at + 1, after.at):
-                if sizes[match.end()] - sizes[last] >= LARGEST // 8 and match.end() < after.at:
-                    last = match.end()
-                    made.append(Seam(last, WORD))
-    return [*made, seams[-1]]
+    markup = markup_of(text)
+    return _placed(text, markup, seams_of(text, markup, sizes, LARGEST))
 
 
 @cache
@@ -141,65 +65,91 @@ def _table() -> npt.NDArray[np.uint8]:
     return table
 
 
+@cache
+def _ascii_table() -> bytes:
+    return _table()[:256].tobytes()
+
+
 def _sizes(text: str) -> Ints:
     """Return the size of the text before each place (characters + 1,)."""
     if text.isascii():
-        codes: npt.NDArray[Any] = np.frombuffer(text.encode(), np.uint8)
+        sizes = np.frombuffer(text.encode().translate(_ascii_table()), np.uint8)
     else:
-        codes = np.minimum(np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32), 0xFFFF)
-    return np.concatenate([[0], np.cumsum(_table()[codes], dtype=np.int64)])
+        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+        sizes = _table()[np.minimum(codes, 0xFFFF)]
+    before = np.zeros(len(text) + 1, np.int64)
+    np.cumsum(sizes, out=before[1:])
+    return before
 
 
-def _cheapest(seams: Sequence[Seam], sizes: Sequence[int]) -> list[int]:
+def _placed(text: str, markup: Markup, seams: Sequence[Seam]) -> list[Place]:
+    """Return the passages between the cuts with the lowest cost."""
+    spans = list(pairwise(_cheapest(seams)))
+    starts = [_start(text, seams, first, last) for first, last in spans]
+    ends = [seams[last].at for _, last in spans]
+    own = [len(text) - len(text.lstrip()), *ends[:-1]]
+    pages: Sequence[int | None] = _pages(text, own) if "\f" in text else [None] * len(own)
+    return list(map(Place, starts, ends, _paths(markup, own), pages))
+
+
+def _cheapest(seams: Sequence[Seam]) -> list[int]:
     """Return the numbers of the seams at which the text is cut, the first and the last among them."""
-    last = len(seams) - 1
-    best, before = [0.0] + [float("inf")] * last, [0] * (last + 1)
-    headings = [0]
-    for seam in seams:
-        headings.append(headings[-1] + (seam.kind == HEADING))
-    for end in range(1, last + 1):
-        first = min(bisect_left(sizes, sizes[end] - LARGEST), end - 1)
-        aim = AIM if end < last else LAST_AIM
-        seam_cost = COSTS[seams[end].kind] if end < last else 0.0
-        for start in range(first, end):
-            short = max(0.0, 1 - (sizes[end] - sizes[start]) / aim)
-            cost = best[start] + seam_cost + SHORTNESS * short * short
-            cost += INNER_HEADING * (headings[end] - headings[start + 1])
-            if cost < best[end]:
-                best[end], before[end] = cost, start
-    cuts = [last]
+    sizes = [seam.size for seam in seams]
+    reads = [0, *(last.size if _is_repeated(last, seam) else seam.size for last, seam in pairwise(seams))]
+    inner = [INNER_HEADING * count for count in accumulate(seam.kind == HEADING for seam in seams)]
+    costs, before, first = [-inner[0]], [0], 0  # costs: the lowest up to each seam, less that of all headings up to it
+    for end in range(1, len(seams)):
+        while first < end - 1 and sizes[end] - reads[first] > LARGEST:
+            first += 1
+        start, cost = _best_start(costs, sizes, first, end, AIM if end < len(seams) - 1 else LAST_AIM)
+        before.append(start)
+        costs.append(cost + COSTS[seams[end].kind] + inner[end - 1] - inner[end])
+    cuts = [len(seams) - 1]
     while cuts[-1]:
         cuts.append(before[cuts[-1]])
     return cuts[::-1]
 
 
-def _placed(
-    text: str, seams: Sequence[Seam], sizes: Sequence[int], cuts: Sequence[int], headings: Sequence[Heading]
-) -> list[Place]:
-    """Return the passages between the cuts, each with the sentence before it unless a heading or a page begins."""
-    passages = []
-    starts = [heading.at for heading in headings]
-    has_pages = "\f" in text
-    for first, last in pairwise(cuts):
-        own, end = seams[first].at, seams[last].at
-        start = seams[first - 1].at if _repeats(seams, sizes, first) else own
-        path = _path(headings[: bisect_right(starts, own)])
-        page = text.count("\f", 0, own) + 1 if has_pages else None
-        passages.append(Place(start, end, path, page))
-    return passages
+def _best_start(costs: Sequence[float], sizes: Sequence[int], first: int, end: int, aim: int) -> tuple[int, float]:
+    """Return the seam from `first` on at which a passage up to `end` best begins, and the cost up to its end."""
+    best, lowest, size = first, float("inf"), sizes[end]
+    for start in range(first, end):
+        short = 1 - (size - sizes[start]) / aim
+        cost = costs[start] + SHORTNESS * short * short if short > 0 else costs[start]
+        if cost < lowest:
+            best, lowest = start, cost
+    return best, lowest
 
 
-def _repeats(seams: Sequence[Seam], sizes: Sequence[int], first: int) -> bool:
-    """Return whether a passage that begins at this seam repeats the sentence before it."""
-    if not first or seams[first].kind in (HEADING, PAGE) or seams[first - 1].kind == WORD:
-        return False
-    return sizes[first] - sizes[first - 1] <= OVERLAP
+def _is_repeated(last: Seam, seam: Seam) -> bool:
+    """Return whether a passage that begins at a seam can repeat what is between the seam before and this one."""
+    return seam.size - last.size <= OVERLAP and seam.kind not in (HEADING, PAGE)
 
 
-def _path(before: Sequence[Heading]) -> str:
-    """Return the headings above a place, from the outermost to the innermost, given all that come before it."""
+def _start(text: str, seams: Sequence[Seam], first: int, end: int) -> int:
+    """Return where a passage between two seams starts, with what it repeats from the one before it.
+
+    What does not fit is not repeated, but for the last character if the cut is within a run of letters: so every pair
+    of neighbours is in a passage.
+    """
+    own, last = seams[first], seams[max(first - 1, 0)]
+    if _is_repeated(last, own) and seams[end].size - last.size <= LARGEST:
+        return last.at
+    return last_character(text, own.at) if own.kind == CHARACTER else own.at
+
+
+def _pages(text: str, places: Sequence[int]) -> list[int]:
+    """Return the page of each place, sizes from 1; the places are in order."""
+    new = (text.count("\f", last, place) for last, place in pairwise([0, *places]))
+    return [1 + count for count in accumulate(new)]
+
+
+def _paths(markup: Markup, places: Sequence[int]) -> Iterator[str]:
+    """Yield the headings above each place, from the outermost to the innermost; the places are in order."""
+    left = [(markup.lines[heading.first].start, heading) for heading in reversed(markup.headings)]
     path: list[Heading] = []
-    for heading in reversed(before):
-        if heading.text and (not path or heading.level < path[-1].level):
-            path.append(heading)
-    return " › ".join(heading.text for heading in reversed(path))
+    for place in places:
+        while left and left[-1][0] <= place:
+            _, heading = left.pop()
+            path = [*(above for above in path if above.level < heading.level), heading]
+        yield " › ".join(heading.text for heading in path)

@@ -1,0 +1,210 @@
+"""Markup: the lines of a text, and the headings and blocks that they form in Markdown and reStructuredText."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+NEW_LINE, BLANK_LINE, NEW_PAGE = range(3)  # what is between a line and the one before it
+INDENT = 4  # columns by which code is indented
+LONGEST_HEADING = 200  # characters; a longer line is a paragraph
+ADORNMENTS = frozenset("=-~^\"'`#*+.:_<>")  # that underline headings of reStructuredText
+_breaks = re.compile(r"\n(?:\s*\n)?")  # with the blank lines that follow
+_fence = re.compile(r"`{3,}(?=[^`]*$)|~{3,}")
+_number_signs = re.compile(r"#{1,6}(?=[ \t])")
+_code = re.compile(
+    r"^(?:#!|#include\b|import [\w.]+(?: as \w+)?$|from [\w.]+ import |(?:async )?def \w+\(|class \w+[(:])",
+    re.MULTILINE,
+)
+
+
+class TextLine(NamedTuple):
+    """A line of a text, where it starts and ends, without the spaces around it; blank lines are no lines."""
+
+    start: int
+    end: int
+    indent: int
+    body: str
+    after: int  # NEW_LINE, BLANK_LINE or NEW_PAGE
+
+
+class Heading(NamedTuple):
+    """A heading: its lines from the first up to, but not including, `end`, how deep it is, and its text."""
+
+    first: int
+    end: int
+    level: int
+    text: str
+
+
+class Block(NamedTuple):
+    """Lines that belong together, from the first up to, but not including, `end`."""
+
+    first: int
+    end: int
+
+
+class Markup(NamedTuple):
+    """The lines of a text, its headings, its fenced blocks and its indented ones, each in order."""
+
+    lines: Sequence[TextLine]
+    headings: Sequence[Heading]
+    fenced: Sequence[Block]
+    indented: Sequence[Block]
+
+
+def markup_of(text: str) -> Markup:
+    """Return the lines of a text and what they form."""
+    lines = _lines(text)
+    fenced = _fenced_blocks(lines)
+    return Markup(lines, _headings(text, lines, fenced), fenced, _indented_blocks(lines, fenced))
+
+
+def _lines(text: str) -> list[TextLine]:
+    """Return the lines of a text. The first starts at 0, and only the first and the last can be empty."""
+    lines, start, after = [], 0, BLANK_LINE
+    for match in _breaks.finditer(text.replace("\f", "\n")):
+        end = match.start()
+        lines.append(_line(text, start, end, after))
+        start = match.end()
+        after = NEW_PAGE if "\f" in text[end:start] else BLANK_LINE if start > end + 1 else NEW_LINE
+    return [*lines, _line(text, start, len(text), after)]
+
+
+def _line(text: str, start: int, end: int, after: int) -> TextLine:
+    whole = text[start:end]
+    body = whole.lstrip()
+    indent = len(whole) - len(body)
+    return TextLine(start, end, INDENT * indent if whole[:1] == "\t" else indent, body.rstrip(), after)
+
+
+def _fenced_blocks(lines: Sequence[TextLine]) -> list[Block]:
+    """Return the front matter and the fenced code blocks; one that is never closed ends with the text."""
+    blocks, number = [], 0
+    while number < len(lines):
+        end = _end_of_fence(lines, number)
+        if end:
+            blocks.append(Block(number, end))
+        number = end or number + 1
+    return blocks
+
+
+def _end_of_fence(lines: Sequence[TextLine], first: int) -> int:
+    """Return the number of the line after the block that this line opens, or 0 if it opens none."""
+    body = lines[first].body
+    if not first and body in ("---", "+++"):
+        return next((n + 1 for n in range(1, len(lines)) if lines[n].body == body), 0)
+    fence = body[:1] in ("`", "~") and _fence.match(body)
+    if not fence or _is_underline(lines, first):
+        return 0
+    return next((n + 1 for n in range(first + 1, len(lines)) if _closes(lines[n].body, fence[0])), len(lines))
+
+
+def _closes(body: str, fence: str) -> bool:
+    return body.startswith(fence) and not body.strip(fence[0])
+
+
+def _indented_blocks(lines: Sequence[TextLine], fenced: Sequence[Block]) -> list[Block]:
+    """Return runs of indented lines between blank lines, which are code, quotes or parts of lists."""
+    in_fence = {number for block in fenced for number in range(block.first, block.end)}
+    runs = groupby(range(len(lines)), lambda number: lines[number].indent >= INDENT and number not in in_fence)
+    blocks = [_block(list(numbers)) for is_indented, numbers in runs if is_indented]
+    return [block for block in blocks if _may_open(lines, block.first) and _may_end(lines, block.end)]
+
+
+def _block(numbers: Sequence[int]) -> Block:
+    return Block(numbers[0], numbers[-1] + 1)
+
+
+def _may_open(lines: Sequence[TextLine], number: int) -> bool:
+    return lines[number].after != NEW_LINE or lines[number - 1].body.endswith(":")
+
+
+def _may_end(lines: Sequence[TextLine], end: int) -> bool:
+    return end == len(lines) or lines[end].after != NEW_LINE
+
+
+def _outside(count: int, blocks: Iterable[Block]) -> Iterator[int]:
+    """Yield the numbers of the lines that are in none of these blocks, which are in order."""
+    number = 0
+    for block in blocks:
+        yield from range(number, block.first)
+        number = block.end
+    yield from range(number, count)
+
+
+def _headings(text: str, lines: Sequence[TextLine], fenced: Sequence[Block]) -> list[Heading]:
+    """Return the headings in order, without what looks like one in code."""
+    levels: dict[tuple[str, bool], int] = {}  # of underlines, by their sign and whether there is a line above as well
+    found: list[Heading] = []
+    for number in _outside(len(lines), fenced):
+        body = lines[number].body
+        if body[:1] not in ADORNMENTS:
+            continue
+        if _is_numbered(lines, number):
+            levels = levels or {("=", False): 1, ("-", False): 2}  # Markdown has only these two
+            found.append(_marked_heading(number, body))
+        elif _is_underline(lines, number):
+            found.append(_underlined_heading(lines, number, levels))
+    if any(_is_comment(lines, heading) for heading in found) and _is_code(text, lines, fenced):
+        return [heading for heading in found if not _is_comment(lines, heading)]
+    return found
+
+
+def _is_numbered(lines: Sequence[TextLine], number: int) -> bool:
+    """Return whether a line is a heading with number signs, and not a part of a comment of several lines."""
+    line = lines[number]
+    if not _number_signs.match(line.body) or line.indent >= INDENT or len(line.body) > LONGEST_HEADING:
+        return False
+    around = [number - 1] * (line.after == NEW_LINE and number > 0)
+    around += [number + 1] * (number + 1 < len(lines) and lines[number + 1].after == NEW_LINE)
+    return not (line.body[1] != "#" and any(lines[n].body[:2] in ("#", "# ") for n in around))
+
+
+def _marked_heading(number: int, body: str) -> Heading:
+    title = body.lstrip("#")
+    inner = title.rstrip("#")
+    if inner[-1:].isspace():  # "# Title #", but not "# C#"
+        title = inner
+    return Heading(number, number + 1, len(body) - len(body.lstrip("#")), title.strip())
+
+
+def _is_underline(lines: Sequence[TextLine], number: int) -> bool:
+    """Return whether a line underlines the one before it, which is then a heading."""
+    marks, title = lines[number], lines[number - 1]
+    if not number or marks.after != NEW_LINE or not _is_adornment(marks.body) or title.indent >= INDENT:
+        return False
+    slack = 2 if marks.body[0] in "=-" else -1 if marks.body == "```" or marks.body == "~~~" else 0
+    if not 2 <= len(title.body) <= min(len(marks.body) + slack, LONGEST_HEADING) or _is_adornment(title.body):
+        return False
+    return title.after != NEW_LINE or _is_overlined(lines, number)
+
+
+def _is_adornment(body: str) -> bool:
+    return len(body) >= 3 and body[0] in ADORNMENTS and not body.strip(body[0])
+
+
+def _is_overlined(lines: Sequence[TextLine], number: int) -> bool:
+    """Return whether an underline has its twin above the heading."""
+    return number > 1 and lines[number - 1].after == NEW_LINE and lines[number - 2].body == lines[number].body
+
+
+def _underlined_heading(lines: Sequence[TextLine], number: int, levels: dict[tuple[str, bool], int]) -> Heading:
+    is_overlined = _is_overlined(lines, number)
+    style = (lines[number].body[0], is_overlined)
+    level = levels.setdefault(style, len(levels) + 1)
+    return Heading(number - 1 - is_overlined, number + 1, level, lines[number - 1].body)
+
+
+def _is_comment(lines: Sequence[TextLine], heading: Heading) -> bool:
+    """Return whether a heading could as well be a comment of Python or of a shell."""
+    return lines[heading.first].body.startswith("# ")
+
+
+def _is_code(text: str, lines: Sequence[TextLine], fenced: Sequence[Block]) -> bool:
+    """Return whether a text has a line outside its code blocks that only a program has."""
+    spans = [(lines[block.first].start, lines[block.end - 1].end) for block in fenced]
+    outside = zip([0, *(end for _, end in spans)], [*(start for start, _ in spans), len(text)], strict=True)
+    return any(_code.search(text, start, end) for start, end in outside)
