@@ -17,7 +17,8 @@ from denslice.store.folder import Folder
 
 INDEX_FORMAT = 3
 UPGRADABLE_FORMATS = (2,)  # formats that `denslice upgrade` reads
-FEATURES: frozenset[str] = frozenset()  # optional features that this version reads; an index lists those it needs
+LOSSLESS = "lossless"  # the feature of an index without slices, in which documents keep every token
+FEATURES = frozenset({LOSSLESS})  # optional features that this version reads; an index lists those it needs
 MANIFEST_FILE = "manifest.json"
 BLOCK_ROWS = 65_536  # of a posting block: they fit 16 bits, and their scores a core's second-level cache
 
@@ -37,10 +38,13 @@ class FileEntry:
 
 @dataclass(frozen=True)
 class SlicingEntry:
-    """The slicing. `places` is the file with the slice of each token, written when the first documents decide them."""
+    """The slicing. `places` is the file with the slice of each token, written when the first documents decide them.
 
-    kind: str
-    slices: int
+    Without `slices`, documents keep every token from `skip` on, and `kind`, `vocab` and `places` are None.
+    """
+
+    kind: str | None
+    slices: int | None
     skip: int
     seed: int
     vocab: int | None = None
