@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from denslice import Index, IndexFormatError, open_index
+from denslice.index.upgrade import upgrade
 from denslice.store import manifest as manifests
 from denslice.store.folder import Folder
 from denslice.store.snapshot import Snapshot
@@ -133,6 +134,18 @@ def test_an_older_version_refuses_an_index_without_slices_by_name(
     monkeypatch.setattr("denslice.store.manifest.FEATURES", frozenset[str]())
     with pytest.raises(IndexFormatError, match="needs lossless, which this version lacks; upgrade denslice"):
         open_index(index.path)
+
+
+def test_an_upgrade_to_the_embedded_model_as_it_is_now_keeps_every_token(tmp_path: Path) -> None:
+    index = Index.create(tmp_path / "my.idx")
+    index.add([doc("long", MANY)])
+    manifest = manifests.read(Folder(index.path))
+    options = {**manifest.encoder_options, "fingerprint": "of other weights"}
+    manifests.write(index.path, manifest.next_generation(encoder_options=options))
+    assert "encoded again" in upgrade(index.path).reason
+    upgraded = open_index(index.path)
+    assert (upgraded.info()["slices"], upgraded.info()["weights"]) == (None, index.info()["weights"])
+    assert manifests.read(Folder(index.path)).needs == ("lossless",)
 
 
 @pytest.mark.parametrize("encoder", ["bm25", "mini"])
