@@ -139,7 +139,7 @@ class IndexOptions(_Checked):
     )
     slicing: str | None = option(
         None,
-        f"With slices: how tokens are assigned to them: {', '.join(KINDS)}. Default: learned.",
+        f"How tokens are assigned to the slices: {', '.join(KINDS)}. Default: learned.",
         partial(_optional, partial(_one_of, KINDS)),
     )
     query: str = option(
