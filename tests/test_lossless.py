@@ -124,7 +124,8 @@ def test_only_an_index_without_slices_asks_for_a_reader_that_knows_it(tmp_path: 
     index.add([doc("1", MANY[:3])])
     index.merge()
     stored = json.loads((index.path / "manifest.json").read_bytes())["index"]
-    assert (stored["needs"], stored["slicing"]["slices"]) == (([], 768) if slices else (["lossless"], None))
+    assert ("lossless" in stored["needs"]) == (slices is None)
+    assert stored["slicing"]["slices"] == slices
 
 
 def test_an_older_version_refuses_an_index_without_slices_by_name(
@@ -145,7 +146,7 @@ def test_an_upgrade_to_the_embedded_model_as_it_is_now_keeps_every_token(tmp_pat
     assert "encoded again" in upgrade(index.path).reason
     upgraded = open_index(index.path)
     assert (upgraded.info()["slices"], upgraded.info()["weights"]) == (None, index.info()["weights"])
-    assert manifests.read(Folder(index.path)).needs == ("lossless",)
+    assert "lossless" in manifests.read(Folder(index.path)).needs
 
 
 @pytest.mark.parametrize("encoder", ["bm25", "mini"])
