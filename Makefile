@@ -4,8 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python tests/compile_loops.py && $(BIN)/python -m pytest -n logical --maxprocesses 8 \
 	--dist loadfile --no-loadscope-reorder
-CORE := bm25 boundary cli container corpus densify explain filter gip hybrid index living operators replaced runs \
-	search slicing vocabulary
+CORE := bm25 boundary cli container corpus densify explain filter gip hybrid index living lossless operators replaced \
+	runs search slicing vocabulary
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: demo test test-fast gpu crash lint format docs clean

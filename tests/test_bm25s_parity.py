@@ -1,4 +1,4 @@
-"""BM25 through an index, on Cranfield: without collisions it ranks as bm25s, and 768 learned slices lose little."""
+"""BM25 through an index, on Cranfield: without slices it ranks as bm25s, and 768 learned slices lose little."""
 
 import os
 from pathlib import Path
@@ -16,7 +16,6 @@ from denslice.encoders.analysis import Analyzer
 
 DATA = Path(os.environ.get("DENSLICE_DATA", Path(__file__).parents[2] / "shared" / "data"))
 CRANFIELD = DATA / "cranfield"
-MORE_THAN_ITS_WORDS = 1_000_000  # slices: no two words share one
 
 pytestmark = pytest.mark.skipif(not CRANFIELD.is_dir(), reason=f"no cranfield in {DATA}; set DENSLICE_DATA")
 
@@ -42,12 +41,12 @@ def queries(qrels: Qrels) -> list[Query]:
 @pytest.fixture(scope="module")
 def undensified(tmp_path_factory: pytest.TempPathFactory, docs: list[Doc], queries: list[Query], qrels: Qrels) -> float:
     path = tmp_path_factory.mktemp("undensified") / "it.idx"
-    index = Index.create(path, "bm25", slices=MORE_THAN_ITS_WORDS, slicing="stride", options=as_bm25s(docs))
+    index = Index.create(path, "bm25", options=as_bm25s(docs))
     index.add(docs)
     return ndcg(run(index, queries), qrels)
 
 
-def test_bm25_without_collisions_ranks_as_bm25s_does(
+def test_bm25_without_slices_ranks_as_bm25s_does(
     undensified: float, docs: list[Doc], queries: list[Query], qrels: Qrels
 ) -> None:
     assert undensified == pytest.approx(ndcg(bm25s_run(docs, queries), qrels), abs=0.002)

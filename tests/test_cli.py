@@ -244,14 +244,28 @@ def test_lines_with_vectors_want_the_encoder_named(tmp_path: Path) -> None:
         ("skip", "1", "0"),
     ],
 )
-def test_options_that_are_not_the_index_own_are_refused(
-    index: Path, tmp_path: Path, option: str, value: str, made: str
-) -> None:
+def test_options_that_are_not_the_index_own_are_refused(tmp_path: Path, option: str, value: str, made: str) -> None:
+    index, given = tmp_path / "my.idx", write_docs(tmp_path / "docs.jsonl")
+    assert denslice("index", given, "--to", index, "--encoder", "bm25", "--slices", "768").exit_code == 0
     before, docs = contents(index), write_docs(tmp_path / "more.jsonl", [{"id": "new", "text": "x"}])
     told = f"was made with --{option} {made}, not {value}"
     assert_one_line(denslice("index", docs, "--to", index, f"--{option}", value), f"{index}: ", told)
     assert contents(index) == before
     assert denslice("index", docs, "--to", index, f"--{option}", made).exit_code == 0
+
+
+def test_an_index_that_keeps_every_token_cannot_be_sliced_later(index: Path, tmp_path: Path) -> None:
+    docs = write_docs(tmp_path / "more.jsonl", [{"id": "new", "text": "x"}])
+    for option, value in (("slices", "5"), ("slicing", "learned")):
+        told = f"was made without --{option}, not {value}"
+        assert_one_line(denslice("index", docs, "--to", index, f"--{option}", value), f"{index}: ", told)
+
+
+def test_a_slicing_without_slices_is_refused(tmp_path: Path) -> None:
+    docs = write_docs(tmp_path / "docs.jsonl")
+    for option in ("--slicing=stride", "--query=sliced"):
+        assert_one_line(denslice("index", docs, "--to", tmp_path / "my.idx", option), "give slices too")
+    assert list(tmp_path.iterdir()) == [docs]
 
 
 @pytest.mark.parametrize("option", ["--slicing=odd", "--encoder=odd", "--query=odd", "--slices=0", "--language=odd"])
@@ -594,8 +608,17 @@ def test_verify_tells_a_whole_index_from_a_damaged_one(index: Path) -> None:
 
 def test_info_shows_what_the_index_is(index: Path) -> None:
     shown = dict(line.split(maxsplit=1) for line in denslice("info", index).stdout.splitlines())
-    assert (shown["documents"], shown["slicing"], shown["slices"]) == ("3", "learned", "768")
-    assert json.loads(denslice("info", index, "--json").stdout) == Index.open(index).info().to_dict()
+    assert (shown["documents"], shown["slicing"], shown["slices"]) == ("3", "none", "every token")
+    told = json.loads(denslice("info", index, "--json").stdout)
+    assert told == Index.open(index).info().to_dict()
+    assert (told["slicing"], told["slices"]) == (None, None)
+
+
+def test_info_shows_the_slicing(tmp_path: Path) -> None:
+    docs = write_docs(tmp_path / "docs.jsonl")
+    assert denslice("index", docs, "--to", tmp_path / "my.idx", "--encoder", "bm25", "--slices", "768").exit_code == 0
+    shown = dict(line.split(maxsplit=1) for line in denslice("info", tmp_path / "my.idx").stdout.splitlines())
+    assert (shown["slicing"], shown["slices"]) == ("learned", "768")
 
 
 # --- the whole

@@ -276,17 +276,17 @@ def test_with_one_replica_a_killed_node_costs_a_retry_and_no_answer(built: Path,
     nodes.others.append(nodes.add())
 
 
-def test_ready_vectors_equal_one_index(nodes: Nodes, tmp_path: Path) -> None:
+@pytest.mark.parametrize("chosen", [{}, {"slices": 8, "query": "sliced"}], ids=["every token", "sliced"])
+def test_ready_vectors_equal_one_index(nodes: Nodes, tmp_path: Path, chosen: IndexKeywords) -> None:
     made = np.random.default_rng(0)
     weights = sp.random(300, 64, 0.2, format="csr", dtype=np.float32, rng=made)
     ids = [f"v{row}" for row in range(300)]
     sp.save_npz(tmp_path / "v.npz", weights)
     (tmp_path / "v.ids.txt").write_text("".join(f"{id}\n" for id in ids))
-    chosen: IndexKeywords = {"slices": 8, "query": "sliced"}
     assert (
         build_cluster([str(tmp_path / "v.npz")], tmp_path / "c", chosen, 2, Unseen(), WORKERS, part_bytes=20_000) == 300
     )
-    whole = ds.Index.create(tmp_path / "i", "vectors", vocab=64, slices=8, query="sliced")
+    whole = ds.Index.create(tmp_path / "i", "vectors", vocab=64, **chosen)  # type: ignore[misc]
     whole.add_vectors(ids, weights)
     queries = sp.random(20, 64, 0.1, format="csr", dtype=np.float32, rng=made)
     with ds.open_cluster(tmp_path / "c", cpus=0.1) as cluster:
@@ -303,10 +303,10 @@ def test_ready_vectors_equal_one_index(nodes: Nodes, tmp_path: Path) -> None:
 
 def test_the_embedded_model_on_workers_with_a_card_each_equals_one_index(nodes: Nodes, tmp_path: Path) -> None:
     path = write_texts(tmp_path / "docs.jsonl", 40)
-    whole = ds.Index.create(tmp_path / "i", slices=64)
+    whole = ds.Index.create(tmp_path / "i")
     whole.add(read_docs([path]))
     workers = Workers(0.6, gpus=1.0)
-    assert build_cluster([str(path)], tmp_path / "c", {"slices": 64}, 2, Unseen(), workers, 4_000) == 40
+    assert build_cluster([str(path)], tmp_path / "c", {}, 2, Unseen(), workers, 4_000) == 40
     with ds.open_cluster(tmp_path / "c", cpus=0.1, gpus=0.2) as cluster:
         for mode in (None, "lexical", "dense"):
             _same(cluster.search_batch(ASKED[:5], mode=mode), whole.search_batch(ASKED[:5], mode=mode))

@@ -28,7 +28,7 @@ from denslice.store.snapshot import Snapshot
 from three_nodes import Nodes, Unseen, questions, three_nodes, write_texts
 from waiting import wait_until
 
-BM25: IndexKeywords = {"encoder": "bm25", "slices": 16}
+BM25: IndexKeywords = {"encoder": "bm25"}
 ASKED = questions(60)
 
 
@@ -138,7 +138,7 @@ def test_a_card_that_no_node_has_is_refused_at_once(nodes: Nodes, tmp_path: Path
 
 def _equals_whole(texts: Path, to: Path, beside: Path, shards: int) -> None:
     """The shards' rankings, asked here with the whole collection's weights, merge to those of one index."""
-    whole = ds.Index.create(beside, "bm25", slices=16)
+    whole = ds.Index.create(beside, "bm25")
     whole.add(read_docs([texts]))
     view, settings = Reader(Snapshot(beside)), SearchOptions(20)
     queries = view.query_vectors(view.encode([ds.Query("", text) for text in ASKED]), settings)

@@ -20,6 +20,7 @@ from denslice.cluster.cluster_folder import Layout, owner, read_layout
 from denslice.cluster.cluster_reader import merge
 from denslice.cluster.input_parts import columns, cut, read_part, read_ready
 from denslice.cluster.replica import Replica, compile_lock
+from denslice.cluster.shard import Head, new_shard
 from denslice.cluster.spool import Spool, write_spool
 from denslice.corpus.documents import read_docs
 from denslice.errors import IndexFormatError
@@ -232,6 +233,18 @@ def test_the_first_replica_gets_ready_alone_and_the_others_after_it_together() -
     meeting.wait(20)  # both are in at the same time
     for other in others:
         other.join()
+
+
+@pytest.mark.parametrize("slices", [None, 2])
+def test_a_head_is_settled_by_the_words_of_the_collection(tmp_path: Path, slices: int | None) -> None:
+    Index.create(tmp_path / "head", "bm25", slices=slices)
+    head = Head(tmp_path / "head")
+    assert (head.is_settled, head.is_sliced) == (False, slices is not None)
+    head.settle(["ant", "bee"], sp.csr_array(np.eye(2, dtype=np.float32)) if slices else None, None)
+    assert Head(tmp_path / "head").is_settled
+    batch = [Doc("a")], Encoded(sp.csr_array(np.ones((1, 2), np.float32)))
+    assert new_shard(tmp_path / "head", tmp_path / "shard", [batch]) == 1
+    assert Index.open(tmp_path / "shard").search("bee").ids == ("a",)
 
 
 @pytest.mark.parametrize("encoder", ["bm25", "mini", "vectors"])

@@ -71,7 +71,7 @@ def collections(draw: st.DrawFn, largest: int = 9) -> Collection:
 
 
 def made(folder: Path, collection: Collection) -> Index:
-    index = Index.create(folder / "my.idx", "vectors", vocab=VOCAB, slices=VOCAB, slicing="stride")
+    index = Index.create(folder / "my.idx", "vectors", vocab=VOCAB)
     half = len(collection.counts) // 2
     for first, last in ((0, half), (half, len(collection.counts))):  # two segments
         if first < last:

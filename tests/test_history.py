@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from denslice import Index
 
-MORE_THAN_THEIR_WORDS = 1_000_000  # slices: no two tokens share one, whatever order they came in
 WORDS = ("ant", "bees", "cat", "dogs", "elk", "foxes", "gnu", "hens")
 QUESTIONS = ("ants", "bee cat", "dog dog elk", "ant bee cat dog elk fox gnu hen")
 Operation = tuple[str, Any]
@@ -18,7 +17,7 @@ Scores = list[list[tuple[str, float]]]
 
 
 def made(folder: str, name: str, encoder: str, **options: Any) -> Index:
-    return Index.create(Path(folder, name), encoder, slices=MORE_THAN_THEIR_WORDS, slicing="stride", options=options)
+    return Index.create(Path(folder, name), encoder, options=options)
 
 
 def add(index: Index, docs: Mapping[str, str]) -> None:

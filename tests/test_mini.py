@@ -170,7 +170,7 @@ def test_a_word_cut_in_two_at_the_end_of_what_is_read_makes_no_new_word() -> Non
 
 
 def test_an_index_that_grew_gives_the_scores_of_one_made_at_once(tmp_path: Path) -> None:
-    at_once, in_turn = (Index.create(tmp_path / name, slicing="stride") for name in "ab")
+    at_once, in_turn = (Index.create(tmp_path / name) for name in "ab")
     at_once.add(CARS)
     for doc in CARS:
         in_turn.add([doc])

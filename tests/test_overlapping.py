@@ -37,7 +37,9 @@ def _small_segments() -> Iterator[None]:
         yield
 
 
-def made(path: Path, texts: dict[str, str] | None = None, slices: int = 4096, slicing: str = "stride") -> Index:
+def made(
+    path: Path, texts: dict[str, str] | None = None, slices: int | None = 4096, slicing: str | None = "stride"
+) -> Index:
     index = Index.create(path, "bm25", slicing=slicing, slices=slices, options=PLAIN)
     index.add(docs(texts or {}))
     return index
@@ -277,18 +279,16 @@ def do(index: Index, changes: Sequence[tuple[str, Any]]) -> None:
     st.lists(CHANGES, max_size=3),
     CHANGES,
     st.lists(CHANGES, min_size=1, max_size=3),
-    st.sampled_from([2, 4096]),
-    st.sampled_from(["stride", "learned"]),
+    st.sampled_from([(2, "stride"), (2, "learned"), (4096, "stride"), (4096, "learned"), (None, None)]),
 )
 def test_overlapping_changes_end_where_the_later_one_would_have_ended_had_it_waited(
     before: Sequence[tuple[str, Any]],
     slow: tuple[str, Any],
     meanwhile: Sequence[tuple[str, Any]],
-    slices: int,
-    slicing: str,
+    sliced: tuple[int | None, str | None],
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        index, after = (made(Path(folder, name), None, slices, slicing) for name in ("overlapped", "after"))
+        index, after = (made(Path(folder, name), None, *sliced) for name in ("overlapped", "after"))
         for one in (index, after):
             do(one, before)
         with suppress(Overtaken):  # only a merge can be, and a merge changes no result

@@ -25,7 +25,7 @@ def collisions() -> tuple[str, ...]:
 
 
 def index_of(tmp_path: Path, encoder: str, **texts: str) -> Index:
-    index = Index.create(tmp_path / f"{encoder}.idx", encoder, slicing="stride", options={"phrases": 0.3})
+    index = Index.create(tmp_path / f"{encoder}.idx", encoder, options={"phrases": 0.3})
     index.add([{"id": id, "text": text} for id, text in texts.items()])
     return index
 

@@ -59,6 +59,12 @@ def test_a_slicing_keeps_one_weight_for_each_slice_that_is_not_empty() -> None:
     assert kept_weights(120, 256) == pytest.approx(256 * (1 - (255 / 256) ** 120))
 
 
+def test_without_slices_every_weight_is_kept() -> None:
+    made = plan(Need(docs=1e6, weights=120))
+    assert made.kept == 120
+    assert "= every token" in next(line for line in lines(made) if "weights kept" in line)
+
+
 def test_sizes_are_the_sum_of_their_parts() -> None:
     made = plan(Need(docs=1e6, weights=100, slices=256, dense=256, text=500))
     kept = kept_weights(100, 256)

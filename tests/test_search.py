@@ -81,7 +81,7 @@ def ids_of(docs: Rows) -> list[str]:
 
 
 def built(
-    folder: Path, commits: Sequence[Rows], slicing: str, slices: int, query: str = "full", skip: int = 0
+    folder: Path, commits: Sequence[Rows], slicing: str | None, slices: int | None, query: str = "full", skip: int = 0
 ) -> Index:
     """An index of all the commits' rows, each commit added by itself."""
     docs = np.concatenate(commits)
@@ -187,6 +187,20 @@ def test_search_is_the_definition_for_small_collections_full_of_ties(
     queries = data.draw(rows((2, vocab)))
     slices, skip = data.draw(st.integers(1, vocab + 1)), data.draw(st.integers(0, min(1, vocab)))
     check_route(route, commits, queries, kind, slices, form, skip)
+
+
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_without_slices_search_is_the_inner_product_of_all_tokens(route: Route, data: st.DataObject) -> None:
+    vocab = data.draw(st.integers(1, 12))
+    rows = partial(hnp.arrays, np.float32, elements=st.sampled_from([0, 0, 0.25, 1, 2, 3.5]))
+    commits = [data.draw(rows((n, vocab))) for n in data.draw(st.lists(st.integers(1, 45), min_size=1, max_size=3))]
+    query, skip, docs = data.draw(rows((vocab,))), data.draw(st.integers(0, 1)), np.concatenate(commits)
+    expected = ranked(ids_of(docs), docs[:, skip:] @ query[skip:])
+    with tempfile.TemporaryDirectory() as folder:
+        index = built(Path(folder), commits, None, None, skip=skip)
+        assert pairs(route(index, query[None], len(docs))) == expected
+        assert all(index.explain_vectors(query[None], id).lost == () for id in ids_of(docs)[:3])
 
 
 @pytest.mark.parametrize("form", QUERIES)

@@ -578,6 +578,15 @@ def test_the_description_names_every_address(served: Live) -> None:
     assert paths.keys() == expected
 
 
+def test_the_server_says_how_many_slices_a_document_keeps(served: Live, tmp_path: Path) -> None:
+    told = served.ask("/index").json()
+    assert (told["slicing"], told["slices"]) == (None, None)  # every token
+    sliced = Index.create(tmp_path / "sliced.idx", "bm25", slices=768)
+    with live(sliced, Limits()) as running:
+        told = running.ask("/index").json()
+    assert (told["slicing"], told["slices"]) == ("learned", 768)
+
+
 def test_an_index_of_ready_vectors_is_not_served(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="ready vectors"):
         make_app(Index.create(tmp_path / "v.idx", "vectors", vocab=8))

@@ -48,6 +48,11 @@ def split_by_slice(weights: sp.csr_array, slicing: Slicing) -> tuple[sp.csr_arra
     return _only(weights, kept), _only(weights, placed & ~kept)
 
 
+def without_skipped(weights: sp.csr_array, skip: int) -> sp.csr_array:
+    """Return the weights of all tokens but the first `skip`."""
+    return _only(weights, weights.indices >= skip) if skip else weights
+
+
 def _densify_batch(weights: sp.csr_array, slicing: Slicing) -> Slices:
     kept, _ = split_by_slice(weights, slicing)
     values = np.zeros((kept.shape[0], slicing.slices), dtype=np.float32)

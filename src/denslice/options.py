@@ -143,8 +143,16 @@ class IndexOptions(_Checked):
     encoder: str = option(
         "mini", "mini (lexical and dense vectors), bm25, vectors, or a model: a folder or a Hugging Face id."
     )
-    slices: int = option(768, "Number of slices that a document keeps.", partial(whole_number, least=1))
-    slicing: str = option("learned", f"How tokens are assigned to slices: {', '.join(KINDS)}.", partial(_one_of, KINDS))
+    slices: int | None = option(
+        None,
+        "Number of slices that a document keeps. Default: every token is kept.",
+        partial(_optional, partial(whole_number, least=1)),
+    )
+    slicing: str | None = option(
+        None,
+        f"How tokens are assigned to the slices: {', '.join(KINDS)}. Default: learned.",
+        partial(_optional, partial(_one_of, KINDS)),
+    )
     query: str = option(
         "full",
         "full: every query token is scored. sliced: the query is sliced too, as in the paper.",
@@ -163,6 +171,14 @@ class IndexOptions(_Checked):
     seed: int = option(0, "Seed of the random slicing.", partial(whole_number, least=0))
     filterable: Sequence[str] = option((), "Metadata fields with an index, for filters that are used often.", _fields)
     options: Mapping[str, Any] | None = None  # other settings of the encoder, by name
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.slices is not None:
+            object.__setattr__(self, "slicing", self.slicing or "learned")
+        elif self.slicing is not None or self.query == "sliced":
+            given = "query sliced" if self.slicing is None else f"slicing {self.slicing}"
+            raise InputError(f"{given} needs a number of slices; give slices too, such as 768")
 
     def encoder_options(self) -> dict[str, Any]:
         """Return the settings that are the encoder's own."""
@@ -218,8 +234,8 @@ class RetrieverKeywords(TypedDict, total=False):
 class MoreIndexKeywords(TypedDict, total=False):
     """The options of an index as keyword arguments, but for the encoder."""
 
-    slices: int
-    slicing: str
+    slices: int | None
+    slicing: str | None
     query: str
     language: str | None
     phrases: float | None

@@ -32,8 +32,8 @@ class Need:
     """The collection, the load and the machines of a plan, named as the options of `denslice plan`."""
 
     docs: float
-    weights: float = 120.0  # of a passage, before slicing
-    slices: int = 768
+    weights: float = 120.0  # of a passage, before any slicing
+    slices: int | None = None  # None: every token is kept
     dense: int = 0  # dimensions
     text: float = 500.0  # bytes of a passage's text and metadata
     vocab: int = 30_522
@@ -48,8 +48,9 @@ class Need:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            if field.name != "scan_dense":
-                number(field.name, getattr(self, field.name), 0, above=field.name not in ("dense", "text"))
+            value = getattr(self, field.name)
+            if field.name != "scan_dense" and (field.name, value) != ("slices", None):
+                number(field.name, value, 0, above=field.name not in ("dense", "text"))
 
 
 class Step(NamedTuple):
@@ -127,8 +128,10 @@ def plan(need: Need) -> CapacityPlan:
     return CapacityPlan(need, kept, disk, tuple(steps), _cpu(need, kept), _gpu(need, kept))
 
 
-def kept_weights(weights: float, slices: int) -> float:
-    """Return how many weights a random slicing keeps on average; a learned one keeps more."""
+def kept_weights(weights: float, slices: int | None) -> float:
+    """Return how many weights a random slicing keeps on average; a learned one keeps more, and no slicing all."""
+    if slices is None:
+        return weights
     return float(slices * (1 - (1 - 1 / slices) ** weights))
 
 
@@ -152,7 +155,8 @@ def _disk(need: Need, kept: float) -> tuple[float, list[Step]]:
     in_row, in_both = LOST_BYTES + extra, KEPT_BYTES + extra
     one = kept * in_both + lost * in_row + FLOAT16_BYTES * need.dense + fixed + need.text
     parts = f"{kept:.0f} × {in_both} + {lost:.0f} lost × {in_row} + {need.dense} × {FLOAT16_BYTES} dense"
-    tokens = f"{need.slices} × (1 − (1 − 1/{need.slices})^{need.weights:g}), of {need.weights:g}"
+    sliced = f"{need.slices} × (1 − (1 − 1/{need.slices})^{need.weights:g}), of {need.weights:g}"
+    tokens = "every token" if need.slices is None else sliced
     return need.docs * one, [
         Step("weights kept", f"{kept:.0f}", tokens),
         Step("a passage on disk", _size(one), f"{parts} + {fixed:.0f} + {need.text:.0f} text, bytes"),

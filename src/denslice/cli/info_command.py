@@ -7,11 +7,18 @@ from denslice.cli.arguments import AsJson, IndexFolder, open_folder
 
 def info(folder: IndexFolder, as_json: AsJson = False) -> None:
     """Show the encoder, slicing, number of documents and size of an index."""
-    from denslice.cli.output import setting, size, write_json, write_line
+    from denslice.cli.output import write_json, write_line
 
     told = open_folder(folder).info().to_dict()
     if as_json:
         return write_json(told)
     for name, value in told.items():
-        shown = size(value) if name == "bytes" else setting(value)
-        write_line(f"{name.replace('_', ' '):<16} {shown}")
+        write_line(f"{name.replace('_', ' '):<16} {_shown(name, value)}")
+
+
+def _shown(name: str, value: object) -> str:
+    from denslice.cli.output import setting, size
+
+    if name == "slices" and value is None:
+        return "every token"
+    return size(value) if name == "bytes" and isinstance(value, int) else setting(value)

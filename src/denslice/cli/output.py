@@ -215,6 +215,8 @@ def setting(value: object) -> str:
         return ", ".join(f"{name} {setting(one)}" for name, one in value.items() if one is not None)
     if isinstance(value, list | tuple):
         return ", ".join(map(setting, value)) or "none"
+    if value is None:
+        return "none"
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 

@@ -12,8 +12,10 @@ from denslice.cli.arguments import AsJson
 
 def plan(
     docs: Annotated[float, typer.Option(help="Number of passages, such as 10e9.")],
-    weights: Annotated[float, typer.Option(help="Weights of a passage before slicing.")] = 120.0,
-    slices: Annotated[int, typer.Option(help="Number of slices of the index.")] = 768,
+    weights: Annotated[float, typer.Option(help="Weights of a passage, before any slicing.")] = 120.0,
+    slices: Annotated[
+        int | None, typer.Option(help="Number of slices of the index. Default: every token is kept.")
+    ] = None,
     dense: Annotated[int, typer.Option(help="Dimensions of dense vectors; 0 for none.")] = 0,
     text: Annotated[float, typer.Option(help="Bytes of text and metadata of a passage.")] = 500.0,
     vocab: Annotated[int, typer.Option(help="Number of tokens of the vocabulary.")] = 30_522,

@@ -1,8 +1,8 @@
 """Builds of a cluster folder from files, in stages that can be resumed: parts → words and slicing → shards.
 
 Workers read and encode parts in parallel, each with its own token ids. Then the words of all parts are numbered in
-reading order, as one index would number them, and the first documents determine the slicing. Then each shard is
-written. A part or a shard gets its final name when it is complete, so a build that resumes skips it.
+reading order, as one index would number them, and the first documents determine the slicing, if there is one. Then each
+shard is written. A part or a shard gets its final name when it is complete, so a build that resumes skips it.
 """
 
 from __future__ import annotations
@@ -221,14 +221,15 @@ def _encoded(plan: BuildPlan, part: InputPart, words: Growth) -> Iterator[DocBat
 
 
 def _settle(plan: BuildPlan, head: Head) -> None:
-    """Number the words of all parts in reading order, and determine the slicing from the first documents."""
+    """Number the words of all parts in reading order, and determine the slicing, if any, from the first documents."""
     words = Growth(Vocabulary())
     spools = [Spool(plan.spool(number)) for number in range(len(plan.parts))]
     plan.ids(0).parent.mkdir(exist_ok=True)
     for number, spool in enumerate(spools if head.grows else ()):
         save_array(plan.ids(number), np.array([words.place(word) for word in spool.words()], dtype=np.int64))
     dimensions = next((spool.dimensions for spool in spools if spool.docs), None)
-    head.settle(words.new_words, stacked(list(_sample(plan, spools))), dimensions)
+    sample = stacked(list(_sample(plan, spools))) if head.is_sliced else None
+    head.settle(words.new_words, sample, dimensions)
 
 
 def _sample(plan: BuildPlan, spools: Sequence[Spool]) -> Iterator[Any]:

@@ -34,16 +34,21 @@ class Head:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the slicing is determined."""
-        return self._index.reader.snapshot.slicing is not None
+        """Whether the words are numbered and the slicing, if there is one, is determined: in the first commit."""
+        return self._index.generation > 0
+
+    @property
+    def is_sliced(self) -> bool:
+        """Whether documents keep a number of slices, and not every token."""
+        return self._index.reader.snapshot.manifest.slicing.slices is not None
 
     @property
     def grows(self) -> bool:
         """Whether documents bring new words. The vocabulary of ready vectors is fixed."""
         return not self._index.reader.snapshot.manifest.encoder_options.get("vocab")
 
-    def settle(self, words: Sequence[str], sample: sp.csr_array, dimensions: int | None) -> None:
-        """Add the first words of the collection, and determine the slicing from a sample of its documents."""
+    def settle(self, words: Sequence[str], sample: sp.csr_array | None, dimensions: int | None) -> None:
+        """Add the first words of the collection, and determine the slicing from a sample of its documents, if given."""
 
         def work(writer: Writer) -> int:
             writer.take_words(words)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from denslice import encoders
 from denslice.errors import InputError
 from denslice.options import IndexOptions
-from denslice.store.manifest import Manifest, SlicingEntry
+from denslice.store.manifest import LOSSLESS, Manifest, SlicingEntry
 
 
 def new_manifest(options: IndexOptions) -> Manifest:
@@ -15,5 +15,6 @@ def new_manifest(options: IndexOptions) -> Manifest:
     if skip > (settings.get("vocab") or skip):
         raise InputError(f"skip must lie between 0 and the vocabulary's size, not {skip!r}")
     slicing = SlicingEntry(options.slicing, options.slices, skip, options.seed)
-    cut = options.encoder != "vectors"
-    return Manifest(options.encoder, settings, slicing, options.query, tuple(options.filterable), passages=cut)
+    needs = (LOSSLESS,) if options.slices is None else ()
+    filterable, cut = tuple(options.filterable), options.encoder != "vectors"
+    return Manifest(options.encoder, settings, slicing, options.query, filterable, needs=needs, passages=cut)

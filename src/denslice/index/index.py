@@ -66,7 +66,8 @@ class Index(SearchVerbs):
     def create(cls, path: str | Path, encoder: str = "mini", **options: Unpack[MoreIndexKeywords]) -> Index:
         """Create an empty index in a folder that does not exist yet, and open it.
 
-        `query` is "full" (every query token is scored against the sliced documents) or "sliced" (as in the paper).
+        Documents keep every token. With `slices` they keep the largest weight of each slice, and `query` is "full"
+        (every query token is scored against what they keep) or "sliced" (as in the paper).
         `options` are further settings of the encoder, such as {"k1": 1.2}.
         """
         snapshot.create(Path(path), new_manifest(IndexOptions(encoder, **options)))

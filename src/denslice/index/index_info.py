@@ -20,8 +20,8 @@ class IndexInfo:
     generation: int
     encoder: str
     encoder_options: Mapping[str, Any]
-    slicing: str
-    slices: int
+    slicing: str | None
+    slices: int | None  # None: every token is kept
     skip: int
     seed: int
     query: str
@@ -60,7 +60,8 @@ class IndexInfo:
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object that `denslice info --json` prints."""
         fields = asdict(self) | {"filterable": list(self.filterable)}
-        return {name: value for name, value in fields.items() if value is not None or name == "dimensions"}
+        of_clusters = ("shards", "replicas")
+        return {name: value for name, value in fields.items() if value is not None or name not in of_clusters}
 
     def __getitem__(self, name: str) -> Any:
         return self.to_dict()[name]

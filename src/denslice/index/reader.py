@@ -38,7 +38,7 @@ from denslice.search.query import NO_MASK, Found, Mask, QueryVectors, Searcher
 from denslice.stage_timers import stage
 from denslice.store.segment import Segment
 from denslice.store.snapshot import Snapshot
-from denslice.vectors import Encoded, Floats, Ints, Weights, csr, dense_rows, lexical_csr, no_weights
+from denslice.vectors import Encoded, Floats, Ints, Weights, csr, dense_rows, lexical_csr
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -230,8 +230,6 @@ class Reader:
 
     def _weighted(self, weights: sp.csr_array | Weights, sliced: bool) -> tuple[Ints, Floats, Ints]:
         """Return the keys and weights of the queries, and where each query starts, with idf and slicing applied."""
-        if self.snapshot.manifest.slicing.vocab is None:
-            weights = no_weights(*weights.shape)
         data = weights.data
         if self.encoder.uses_idf:
             data = data * idf(self.statistics.document_frequencies(weights.indices), self.statistics.docs)

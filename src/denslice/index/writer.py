@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from denslice import encoders
-from denslice.densify import split_by_slice
+from denslice.densify import split_by_slice, without_skipped
 from denslice.errors import InputError
 from denslice.index import doc_batches
 from denslice.index.doc_batches import DocBatch, encode_batches
@@ -31,7 +31,7 @@ from denslice.store.segment import DELETIONS, SEGMENTS, Segment
 from denslice.store.segment_writer import SegmentWriter, StoredBatch
 from denslice.store.snapshot import VOCABULARY, WRITING, Snapshot, session
 from denslice.store.vocabulary import Growth, word_arrays
-from denslice.vectors import Encoded, Ints, csr, stacked
+from denslice.vectors import Encoded, Ints, csr, no_weights, stacked
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -85,7 +85,8 @@ class Writer:
         """Store documents that were encoded with this vocabulary, and return how many were stored."""
         reported = self._reported(batches)
         added = 0
-        for docs, encoded in self._settle_slicing(reported) if self.slicing is None else reported:
+        needs_slicing = self.slicing is None and self.base.manifest.slicing.slices is not None
+        for docs, encoded in self._settle_slicing(reported) if needs_slicing else reported:
             self._append(docs, encoded)
             added += len(docs)
         return added
@@ -96,9 +97,13 @@ class Writer:
             self.words.place(word)
         return len(self.words)
 
-    def settle(self, sample: sp.csr_array, dimensions: int | None) -> None:
-        """Fix the slicing by a sample of encoded documents, and the number of dense dimensions, before any document."""
-        self._slice_by(sample)
+    def settle(self, sample: sp.csr_array | None, dimensions: int | None) -> None:
+        """Fix the slicing by a sample of encoded documents, and the number of dense dimensions, before any document.
+
+        Without slices there is no sample.
+        """
+        if sample is not None:
+            self._slice_by(sample)
         self.dimensions = dimensions
 
     def take_stored(self, slicing: Slicing | None, dimensions: int | None, batches: Iterator[StoredBatch]) -> int:
@@ -258,6 +263,8 @@ class Writer:
     def _slice_by(self, sample: sp.csr_array) -> None:
         """Make the slicing from the first SAMPLE documents. If the vocabulary grows, use only their words."""
         sample, entry = sample[:SAMPLE], self.base.manifest.slicing
+        assert entry.kind is not None  # without slices there is no sample
+        assert entry.slices is not None
         if not self.base.manifest.encoder_options.get("vocab"):
             width = max(int(sample.indices.max(initial=-1)) + 1, min(entry.skip, sample.shape[1]))
             sample = csr((sample.data, sample.indices, sample.indptr), (sample.shape[0], width))
@@ -273,6 +280,10 @@ class Writer:
         self._store(StoredBatch(docs, kept, lost, lengths, encoded.dense, encoded.passages))
 
     def _split(self, weights: sp.csr_array) -> tuple[sp.csr_array, sp.csr_array]:
+        """Return the weights that documents keep, and those that the slicing drops: none without slices."""
+        entry = self.base.manifest.slicing
+        if entry.slices is None:
+            return without_skipped(weights, entry.skip), no_weights(*weights.shape)
         assert self.slicing is not None  # it is made before the first batch is stored
         self.slicing = self.slicing.grown(weights.shape[1])
         return split_by_slice(weights, self.slicing)

@@ -201,8 +201,8 @@ class ServerInfo(BaseModel):
     documents: int
     generation: int
     encoder: str
-    slicing: str
-    slices: int
+    slicing: str | None
+    slices: int | None = Field(description="Slices that a document keeps; null if it keeps every token.")
     dimensions: int | None
     lam: float
     filterable: list[str]

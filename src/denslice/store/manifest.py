@@ -17,8 +17,9 @@ from denslice.store.folder import Folder
 
 INDEX_FORMAT = 3
 UPGRADABLE_FORMATS = (2,)  # formats that `denslice upgrade` reads
+LOSSLESS = "lossless"  # the feature of an index without slices, in which documents keep every token
 PASSAGES = "passages"  # the feature of an index whose documents are cut into passages
-FEATURES = frozenset({PASSAGES})  # optional features that this version reads; an index lists those it needs
+FEATURES = frozenset({LOSSLESS, PASSAGES})  # optional features that this version reads; an index lists those it needs
 MANIFEST_FILE = "manifest.json"
 BLOCK_ROWS = 65_536  # of a posting block: they fit 16 bits, and their scores a core's second-level cache
 
@@ -38,10 +39,13 @@ class FileEntry:
 
 @dataclass(frozen=True)
 class SlicingEntry:
-    """The slicing. `places` is the file with the slice of each token, written when the first documents decide them."""
+    """The slicing. `places` is the file with the slice of each token, written when the first documents decide them.
 
-    kind: str
-    slices: int
+    Without `slices`, documents keep every token from `skip` on, and `kind`, `vocab` and `places` are None.
+    """
+
+    kind: str | None
+    slices: int | None
     skip: int
     seed: int
     vocab: int | None = None

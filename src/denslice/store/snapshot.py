@@ -70,9 +70,9 @@ class Snapshot:
 
     @cached_property
     def slicing(self) -> Slicing | None:
-        """The slicing, or None until the first documents decide it."""
+        """The slicing; None until the first documents decide it, and always if the index has no slices."""
         entry = self.manifest.slicing
-        if entry.vocab is None:
+        if entry.vocab is None or entry.slices is None or entry.kind is None:
             return None
         if self.places is None:
             return Slicing.stride(entry.vocab, entry.slices, entry.skip).grown(len(self.words))

@@ -254,7 +254,8 @@ async function start() {
   } catch (error) {
     return showOnlyError(error.message);
   }
-  at("about").textContent = `${info.documents.toLocaleString("en")} documents · ${info.encoder} · ${info.slices} slices`;
+  const kept = info.slices === null ? "every token" : `${info.slices} slices`;
+  at("about").textContent = `${info.documents.toLocaleString("en")} documents · ${info.encoder} · ${kept}`;
   for (const one of modes) one.disabled = one.value !== "lexical" && !info.dimensions;
   lam.max = number(Math.max(2 * info.lam, 2));
   lam.step = info.lam >= 10 ? 0.5 : 0.05;
