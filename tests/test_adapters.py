@@ -197,7 +197,7 @@ def test_a_langchain_retriever_returns_passages_with_their_places(library: Index
     found = DensliceRetriever(index=library).invoke("cat sofa")
     hits = list(library.search("cat sofa", group=False))
     assert [(doc.page_content, doc.metadata["score"]) for doc in found] == [(hit.text, hit.score) for hit in hits]
-    _check_passages({doc.id: (doc.page_content, doc.metadata) for doc in found})
+    _check_passages({str(doc.id): (doc.page_content, doc.metadata) for doc in found})
     [book, note] = DensliceRetriever(index=library, group=True).invoke("cat sofa")
     assert {book.id, note.id} == {"book", "note"}
     assert BOOK["text"] in (book.page_content, note.page_content)

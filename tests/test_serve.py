@@ -31,6 +31,7 @@ DOCS: list[dict[str, Any]] = [
     {"id": "a/b c", "text": "An id with a slash; naïve 😀 cats sleeping.", "tags": ["odd"]},
     {"id": "trees", "text": "A tree grows by the stone.", "year": 2021},
 ]
+SCRIPTS = ("page", "results", "passages", "reader", "elements")
 WRITER = Access(api_key=KEY, writable=True, open=True)
 AUTHORIZED = {"Authorization": f"Bearer {KEY}"}
 
@@ -259,7 +260,7 @@ def test_a_server_that_others_can_reach_needs_a_key_or_open() -> None:
 @pytest.mark.parametrize("writable", [True, False])
 def test_a_key_guards_everything_but_the_health_checks_and_the_page(index: Index, host: str, writable: bool) -> None:
     with live(index, access=Access(host=host, api_key=KEY, writable=writable)) as running:
-        page = {"/", "/page.css", "/page.js", "/results.js", "/icon.svg"}
+        page = {"/", "/page.css", "/icon.svg", *(f"/{name}.js" for name in SCRIPTS)}
         assert {running.ask(path).status for path in (*page, "/healthz", "/readyz")} == {200}
         described = running.ask("/openapi.json", **AUTHORIZED).json()["paths"]
         for path in (*described, "/openapi.json", "/documents/cats", "/nowhere", "/healthz/", "//", "/page.js/"):
@@ -562,7 +563,7 @@ def test_metrics_count_requests_stages_and_batches(index: Index) -> None:
 
 
 def test_the_page_and_its_files_ask_nothing_of_others(served: Live) -> None:
-    for path in ("/", "/page.css", "/page.js", "/results.js", "/icon.svg"):
+    for path in ("/", "/page.css", "/icon.svg", *(f"/{name}.js" for name in SCRIPTS)):
         answer = served.ask(path)
         assert answer.status == 200
         assert "default-src 'none'" in answer.headers["content-security-policy"]

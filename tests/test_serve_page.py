@@ -19,6 +19,10 @@ sync_api.expect.set_options(timeout=30_000)  # milliseconds, as long as other wa
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium; on Debian: apt-get install chromium")
 
+FOX, OWL, CAT = "Foxes run through the wood. ", "Owls wake at dusk 😀. ", "The old cat sleeps on a warm sofa. "
+ATLAS = (
+    f"# Wild\n\n{FOX * 25}\n\n## Birds\n\n{OWL * 25}\n\n\f# Tame\n\n{CAT * 25}\n\n\f# Rest\n\n" + "Nothing else. " * 100
+)
 DOCS: list[dict[str, Any]] = [
     {
         "id": "fox",
@@ -42,11 +46,17 @@ DOCS: list[dict[str, Any]] = [
         "text": "Filler without end. " * 60 + "At night, foxes hunt. " + "More. " * 60,
     },
     {"id": "book/1 😀", "text": "😀 Moss. " * 1_500 + "Badgers dig at dusk. " + "Fern. " * 50_000 + "The end."},
+    {"id": "atlas", "title": "An atlas", "text": ATLAS},
     *(
         {"id": f"other-{n}", "text": f"Number {n} is about stones, rivers and trees.", "year": 1990 + n}
         for n in range(12)
     ),
 ]
+LONG = ("long", "book/1 😀", "atlas")  # documents of several passages
+IS_IN_VIEW = """(one) => {
+    const place = one.getBoundingClientRect(), view = one.closest("#reader-text").getBoundingClientRect();
+    return place.bottom > view.top && place.top < view.bottom;
+}"""
 Page = Any
 
 
@@ -94,6 +104,14 @@ def ask(page: Page, text: str) -> None:
         page.get_by_label("Query").fill(text)
         page.get_by_label("Query").press("Enter")
     page.locator("#results:not(.busy)").wait_for()
+
+
+def reader(page: Page) -> Page:
+    return page.locator("#reader")
+
+
+def text_of(opened: Page) -> str:
+    return str(opened.locator("#reader-text").evaluate("text => text.textContent"))
 
 
 def hit(page: Page, id: str) -> Page:
@@ -172,9 +190,12 @@ def test_a_long_text_is_shown_where_it_matches_and_whole_on_demand(page: Page) -
     assert found.locator(".text").inner_text().startswith("…")
     assert found.locator(".text mark").all_inner_texts() == ["night", "foxes", "hunt"]
     found.get_by_role("button", name="Whole text").click()
-    assert found.locator(".text").inner_text().startswith("Filler without end.")
-    found.get_by_role("button", name="Excerpt").click()
-    assert found.locator(".text").inner_text().startswith("…")
+    assert text_of(reader(page)) == DOCS[4]["text"]
+    assert reader(page).locator("mark").all_inner_texts() == ["night", "foxes", "hunt"]
+    assert reader(page).locator("mark").first.evaluate(IS_IN_VIEW)
+    page.keyboard.press("Escape")
+    sync_api.expect(reader(page)).to_be_hidden()
+    assert found.get_by_role("button", name="Whole text").evaluate("button => button === document.activeElement")
 
 
 def test_a_text_too_long_to_send_is_shown_in_part_and_fetched_whole_on_demand(page: Page) -> None:
@@ -185,11 +206,90 @@ def test_a_text_too_long_to_send_is_shown_in_part_and_fetched_whole_on_demand(pa
     assert len(found.locator(".text").inner_text()) < 500
     with page.expect_response("**/documents/*"):
         found.get_by_role("button", name="Whole text").click()
-    found.get_by_role("button", name="Excerpt").wait_for()
-    assert found.locator(".text").evaluate("text => text.textContent") == DOCS[5]["text"]
-    assert found.locator(".text mark").all_inner_texts() == ["Badgers", "dig", "dusk"]
-    found.get_by_role("button", name="Excerpt").click()
-    assert len(found.locator(".text").inner_text()) < 500
+    reader(page).wait_for()
+    assert text_of(reader(page)) == DOCS[5]["text"]
+    assert reader(page).locator(".passage mark").all_inner_texts() == ["Badgers", "dig", "dusk"]
+    assert reader(page).locator(".passage mark").first.evaluate(IS_IN_VIEW)
+    reader(page).get_by_role("button", name="Close the document").click()
+    sync_api.expect(reader(page)).to_be_hidden()
+
+
+# --- passages
+
+
+def test_a_result_shows_its_place_and_a_map_of_where_it_matches(page: Page, index: Index) -> None:
+    ask(page, "when do owls wake")
+    found, expected = hit(page, "atlas"), next(h for h in index.search("when do owls wake") if h.id == "atlas")
+    assert found.locator(".place").inner_text() == "Wild › Birds · page 1"
+    assert "Owls" in found.locator(".text mark").all_inner_texts()
+    ticks = found.locator(".tick")
+    numbers = [int(tick.get_attribute("data-passage")) for tick in ticks.all()]
+    assert numbers == sorted(passage.number for passage in expected.passages if passage.score > 0)
+    shown = found.locator(".tick[aria-current]")
+    assert int(shown.get_attribute("data-passage")) == expected.passages[0].number
+    assert f"Wild › Birds · page 1, score {expected.passages[0].score:.2f}" in shown.get_attribute("aria-label")
+    bar, tick = found.locator(".map").bounding_box(), shown.bounding_box()
+    assert (tick["x"] - bar["x"]) / bar["width"] == pytest.approx(expected.passages[0].start / len(ATLAS), abs=0.01)
+    assert hit(page, "owl").locator(".map").count() == 0  # one passage is all of it
+
+
+def test_a_tick_opens_the_document_at_its_passage(page: Page) -> None:
+    ask(page, "when do owls wake and cats sleep")
+    ticks = hit(page, "atlas").locator(".tick")
+    ticks.last.focus()
+    with page.expect_response("**/documents/*"):
+        page.keyboard.press("Enter")
+    opened = reader(page)
+    opened.wait_for()
+    last = int(ticks.last.get_attribute("data-passage"))
+    assert f"passage {last + 1} of" in opened.get_by_role("status").inner_text()
+    assert opened.locator(".passage").evaluate(IS_IN_VIEW)
+    assert opened.locator("h2").inner_text() == "An atlas"
+    with_marks = [*opened.locator("mark").all_inner_texts()]
+    assert {"Owls", "sleeps"} <= set(with_marks)
+    opened.get_by_role("button", name="Next matching passage").click()
+    first = int(ticks.first.get_attribute("data-passage"))
+    assert f"passage {first + 1} of" in opened.get_by_role("status").inner_text()
+    assert opened.locator(".passage").evaluate(IS_IN_VIEW)
+    assert text_of(opened) == ATLAS
+    opened.locator(".tick").last.press("Enter")
+    assert opened.locator(".tick[aria-current]").evaluate("tick => tick === document.activeElement")
+    page.keyboard.press("Escape")
+    assert ticks.last.evaluate("tick => tick === document.activeElement")
+
+
+def test_the_text_and_the_place_of_a_passage_open_the_document_there(page: Page) -> None:
+    ask(page, "when do owls wake")
+    for clicked in (".text", ".place"):
+        hit(page, "atlas").locator(clicked).click()
+        reader(page).locator(".passage mark", has_text="Owls").first.wait_for()
+        page.keyboard.press("Escape")
+
+
+def test_the_switch_shows_passages_and_the_address_keeps_it(page: Page, index: Index) -> None:
+    ask(page, "when do owls wake and cats sleep")
+    with page.expect_response("**/search") as answered:
+        page.get_by_text("Passages", exact=True).click()
+    assert json.loads(answered.value.request.post_data)["group"] is False
+    page.locator("#results:not(.busy)").wait_for()
+    expected = index.search("when do owls wake and cats sleep", group=False)
+    assert ids(page) == list(expected.ids)
+    assert ids(page).count("atlas") > 1
+    shown = [int(one.get_attribute("data-passage")) for one in page.locator(".hit .tick[aria-current]").all()]
+    assert shown == [number for id, number in zip(expected.ids, expected.passages, strict=True) if id in LONG]
+    page.reload()
+    page.locator(".hit").first.wait_for()
+    assert ids(page) == list(expected.ids)
+    assert page.get_by_role("radio", name="Passages").is_checked()
+
+
+def test_the_parts_of_a_long_documents_score_sum_to_it(page: Page, index: Index) -> None:
+    ask(page, "when do owls wake")
+    found = hit(page, "atlas")
+    found.get_by_role("button", name="Why").click()
+    why = index.explain("when do owls wake", "atlas")
+    assert [share for _, share, _ in rows(found)][:2] == pytest.approx([why.best, why.mean])
+    assert sum(share for _, share, _ in rows(found)) == pytest.approx(why.score, rel=1e-4)
 
 
 def test_the_mode_switches_between_lexical_dense_and_hybrid(page: Page, index: Index) -> None:
@@ -201,8 +301,8 @@ def test_the_mode_switches_between_lexical_dense_and_hybrid(page: Page, index: I
         assert json.loads(answered.value.request.post_data)["mode"] == mode.lower()
         page.locator("#results:not(.busy)").wait_for()
         assert ids(page) == list(index.search(question, 10, mode=mode.lower()).ids)
-        assert page.get_by_label("weight of the dense score").is_disabled() == (mode == "Lexical")
-        assert page.get_by_label("threshold of stage one").is_disabled() == (mode == "Dense")
+        assert page.get_by_label("dense weight").is_disabled() == (mode == "Lexical")
+        assert page.get_by_label("threshold").is_disabled() == (mode == "Dense")
     first = page.locator(".hit").first
     first.get_by_role("button", name="Why").click()
     assert rows(first)[0][0] == "dense"
@@ -212,14 +312,14 @@ def test_the_sliders_run_the_query_again(page: Page, index: Index) -> None:
     ask(page, "when do foxes sleep")
     before = float(hit(page, "fox").get_attribute("data-score"))
     with page.expect_response("**/search") as answered:
-        page.get_by_label("weight of the dense score").press("Home")
+        page.get_by_label("dense weight").press("Home")
     assert json.loads(answered.value.request.post_data)["lam"] == 0
     page.locator("#results:not(.busy)").wait_for()
     after = float(hit(page, "fox").get_attribute("data-score"))
     assert after == pytest.approx(index.explain("when do foxes sleep", "fox", lam=0).score, rel=1e-4)
     assert after < before
     with page.expect_response("**/search") as answered:
-        page.get_by_label("threshold of stage one").press("ArrowRight")
+        page.get_by_label("threshold").press("ArrowRight")
     assert json.loads(answered.value.request.post_data)["theta"] == pytest.approx(0.1)
     page.locator("#results:not(.busy)").wait_for()
     assert parse_qs(urlsplit(page.url).query) == {"q": ["when do foxes sleep"], "lam": ["0"], "theta": ["0.1"]}
@@ -347,7 +447,7 @@ def test_a_server_with_a_key_is_asked_with_it(browser: Any, index: Index, host: 
         page.get_by_role("button", name="Use this key").click()
         found = hit(page, "book/1 😀")  # the search that the address holds
         found.get_by_role("button", name="Whole text").click()
-        found.get_by_role("button", name="Excerpt").wait_for()
+        reader(page).get_by_role("button", name="Close the document").click()
         assert not key.is_visible()
         assert not page.get_by_role("alert").is_visible()
         ask(page, "foxes")

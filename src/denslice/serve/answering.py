@@ -6,6 +6,7 @@ import dataclasses
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from denslice.errors import DensliceError, collected_warnings
@@ -55,7 +56,7 @@ def answers(
 
     A title or text longer than `max_text` characters is shortened to an excerpt of that length.
     """
-    writer = HitWriter(words, max_text)
+    writer = HitWriter(cache(words), max_text)  # texts that match have many words in common
     for _ in range(ATTEMPTS):
         commit, generation = searchable.commit, searchable.generation
         try:
@@ -81,7 +82,8 @@ def document_json(searchable: Searchable, id: str) -> dict[str, Any] | None:
         commit = searchable.commit
         doc, places = searchable.get(id), searchable.places(id)
         if searchable.commit == commit:
-            return doc and {**doc.to_dict(), "passages": [place._asdict() for place in places or ()]}
+            passages = [place._asdict() for place in places or ()]
+            return {**doc.to_dict(), "passages": passages} if doc else None
     raise busy("the index changes faster than the document can be read; try again")
 
 

@@ -1,5 +1,7 @@
 // The state of the page and its requests to the server; results.js draws the results.
-import { drawHits, element, number } from "./results.js";
+import { element, number } from "./elements.js";
+import { openDocument } from "./reader.js";
+import { drawHits } from "./results.js";
 
 const PAGE = 10; // results of the first page, and of each "Show more"
 const DEBOUNCE = 150; // ms between the last change of a setting and the next search
@@ -8,7 +10,7 @@ const OPERATORS = { eq: "is", ne: "is not", gte: "≥", lte: "≤", gt: ">", lt:
 
 const at = (id) => document.getElementById(id);
 const form = at("search"), query = at("query"), lam = at("lam"), theta = at("theta"), results = at("results");
-const modes = [...form.elements.mode];
+const modes = [...form.elements.mode], units = [...form.elements.unit];
 let info = null, submittedEarly = false, k = PAGE, running = null, timer = 0;
 
 // --- requests
@@ -42,10 +44,10 @@ async function search() {
   }
 }
 
-// Fetches the whole text of a document. If that fails, shows the error and returns null.
-async function fetchText(id) {
+// Fetches a whole document. If that fails, shows the error and returns null.
+async function fetchDocument(id) {
   try {
-    return (await request(`documents/${encodeURIComponent(id)}`)).text;
+    return await request(`documents/${encodeURIComponent(id)}`);
   } catch (error) {
     showError(error.message);
     return null;
@@ -54,7 +56,7 @@ async function fetchText(id) {
 
 function searchBody(text) {
   const mode = chosenMode();
-  const body = { query: text, k, mode, theta: Number(theta.value), explain: true };
+  const body = { query: text, k, mode, theta: Number(theta.value), group: chosenUnit() === "documents", explain: true };
   if (mode !== "lexical") body.lam = Number(lam.value);
   const where = filters();
   if (where) body.where = where;
@@ -65,22 +67,31 @@ function chosenMode() {
   return modes.find((one) => one.checked).value;
 }
 
+function chosenUnit() {
+  return units.find((one) => one.checked).value;
+}
+
 // --- results and errors
 
 function show(answer) {
   const { hits, missing } = answer.results[0];
   at("error").hidden = at("welcome").hidden = true;
   at("summary").hidden = false;
-  const found = hits.length === 0 ? "No document matches" : hits.length === 1 ? "1 result" : `${hits.length} results`;
+  const none = chosenUnit() === "documents" ? "No document matches" : "No passage matches";
+  const found = hits.length === 0 ? none : hits.length === 1 ? "1 result" : `${hits.length} results`;
   const incomplete = missing.length ? `; no answer from ${missing.join(", ")}` : "";
   at("count").textContent = `${found} in ${number(answer.took_ms.total)} ms${incomplete}`;
   const stages = STAGES.filter((name) => name in answer.took_ms && !(name === "filter" && !filters()));
   at("stages").replaceChildren(...stages.map((name) =>
     element("div", {}, element("dt", {}, name), element("dd", {}, number(answer.took_ms[name])))));
-  at("hits").replaceChildren(...drawHits(hits, addFilter, fetchText));
+  at("hits").replaceChildren(...drawHits(hits, addFilter, open));
   at("more").hidden = hits.length < k || k + PAGE > Math.min(info.limits.max_k, info.limits.max_explained);
   suggestFields(hits);
   saveToAddress();
+}
+
+function open(hit, matching, number, colours) {
+  return openDocument(hit, matching, number, colours, fetchDocument);
 }
 
 function showError(message) {
@@ -157,6 +168,7 @@ function saveToAddress() {
   const text = query.value.trim();
   if (text) state.set("q", text);
   if (text && chosenMode() !== startMode()) state.set("mode", chosenMode());
+  if (text && chosenUnit() !== "documents") state.set("unit", chosenUnit());
   if (text && Number(lam.value) !== info.lam) state.set("lam", lam.value);
   if (text && Number(theta.value) !== 0) state.set("theta", theta.value);
   for (const row of at("filters").children) {
@@ -177,6 +189,7 @@ function loadFromAddress(typed = "") {
   query.value = state.get("q") ?? typed;
   const mode = modes.find((one) => one.value === state.get("mode") && !one.disabled);
   (mode ?? modes.find((one) => one.value === startMode())).checked = true;
+  (units.find((one) => one.value === state.get("unit")) ?? units[0]).checked = true;
   lam.value = state.get("lam") ?? info.lam;
   theta.value = state.get("theta") ?? 0;
   at("filters").replaceChildren();
@@ -210,7 +223,7 @@ form.addEventListener("submit", (event) => {
   k = PAGE;
   if (info) search(); else submittedEarly = true;
 });
-for (const one of [...modes, lam, theta]) one.addEventListener("input", searchSoon);
+for (const one of [...modes, ...units, lam, theta]) one.addEventListener("input", searchSoon);
 at("add-filter").addEventListener("click", () => addFilter());
 at("more").addEventListener("click", () => { k += PAGE; search(); });
 at("key-form").addEventListener("submit", (event) => {

@@ -1,27 +1,19 @@
-// Draws results: the score as a bar of its parts, the text with its matches marked, and a table of the parts.
-// Texts are inserted as text nodes, never as markup.
+// Draws results: the score as a bar of its parts, the passage that matches best, and a table of the parts.
+import { element, number } from "./elements.js";
+import { documentLength, drawMap, excerptOf, marked, placeName, textStart } from "./passages.js";
 
 const COLOURS = 8; // for words
-const EXCERPT = 340; // characters of a text that are shown
-const LEAD = 60; // characters before the first match
 const DENSE = "dense";
 
-export function element(tag, attributes, ...children) {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.append(...children);
-  return made;
-}
-
-export function number(value) {
-  return value.toFixed(Math.abs(value) < 100 ? 2 : 1);
-}
-
-// `addFilter` takes a field and a value; `fetchText` fetches the whole text of the document with an id.
-export function drawHits(hits, addFilter, fetchText) {
+// `addFilter` takes a field and a value. `open` takes a hit, the passages of its document that match, the number of one
+// of them and the colours of words, and opens the document there.
+export function drawHits(hits, addFilter, open) {
   const colours = coloursOf(hits);
   const best = Math.max(...hits.map((hit) => parts(hit).reduce((sum, part) => sum + Math.max(0, part.share), 0)), 1e-9);
-  return hits.map((hit, rank) => drawHit(hit, rank, colours, best, addFilter, fetchText));
+  return hits.map((hit, rank) => {
+    const matching = matchingPassages(hit, hits);
+    return drawHit(hit, rank, colours, best, addFilter, matching, (number) => open(hit, matching, number, colours));
+  });
 }
 
 // Returns a colour for each word, the word with the largest query weight first; results share the colours.
@@ -41,8 +33,14 @@ function parts(hit) {
     if (!named.has(match.token)) named.set(match.token, [...hit[match.field]].slice(match.start, match.end).join(""));
   const words = why.terms.map((term) => ({ colour: `word ${term.token}`, name: label(term, named),
     share: term.contribution, product: `${number(term.query_weight)} × ${number(term.doc_weight)}`, stem: term.token }));
-  const dense = why.dense === 0 ? [] : [{ colour: DENSE, name: DENSE, share: why.dense, product: "" }];
-  return [...dense, ...words];
+  return [...denseParts(why), ...words];
+}
+
+// Returns the dense score, or in a document of several passages what the best one and all of them add to it.
+function denseParts(why) {
+  const parts = why.best || why.mean
+    ? [["dense, best passage", why.best], ["dense, all passages", why.mean]] : [[DENSE, why.dense]];
+  return parts.filter(([, share]) => share !== 0).map(([name, share]) => ({ colour: DENSE, name, share, product: "" }));
 }
 
 // Returns the name of a term as the text spells it, with a note if another phrase has the same hash.
@@ -51,25 +49,21 @@ function label(term, named = new Map()) {
   return (word ? word.toLowerCase() : term.token) + (term.collision ? " (hash collision)" : "");
 }
 
-function drawHit(hit, rank, colours, best, addFilter, fetchText) {
+function drawHit(hit, rank, colours, best, addFilter, matching, open) {
   const all = parts(hit);
   const item = element("li", { class: "hit", "data-id": hit.id, "data-score": hit.score });
   const title = element("h2", { id: `hit-${rank}` });
-  title.append(...marked(hit.title || hit.id, hit.title ? spans(hit, "title") : [], colours), hit.cut?.title ? " …" : "");
-  const text = element("p", { class: "text" });
-  const excerpt = excerptOf(hit);
-  const part = hit.cut?.text ?? { start: 0, length: excerpt.length };
-  const start = part.start + excerpt.start > 0 ? "… " : "", end = part.start + excerpt.end < part.length ? " …" : "";
-  text.append(start, ...marked(hit.text, spans(hit, "text"), colours, excerpt), end);
+  title.append(...marked([...(hit.title || hit.id)], hit.title ? spans(hit, "title") : [], colours), hit.cut?.title ? " …" : "");
+  const passage = shownPassage(hit), text = drawPassage(hit, passage, colours, open);
   const why = drawWhy(hit, all, colours, rank);
   const foot = element("div", { class: "foot" }, element("span", { class: "id" }, hit.title ? hit.id : ""), ...chips(hit, addFilter));
   const actions = element("span", { class: "actions" });
-  if (start || end) actions.append(wholeText(hit, text, colours, fetchText));
+  if (text.classList.contains("opens")) actions.append(wholeText(() => open(passage.number), title.id));
   actions.append(toggle("Why", why, { "aria-controls": why.id, "aria-describedby": title.id }));
   foot.append(actions);
   item.append(
     element("div", { class: "head" }, title, element("span", { class: "score", title: "score" }, number(hit.score))),
-    drawWhole(hit, all, colours, best), text, foot, why);
+    drawWhole(hit, all, colours, best), ...(isPart(passage, hit) ? [drawWhere(hit, passage, matching, open)] : []), text, foot, why);
   return item;
 }
 
@@ -89,6 +83,7 @@ function drawWhole(hit, all, colours, best) {
 
 function drawWhy(hit, all, colours, rank) {
   const why = hit.explanation;
+  const weighed = hit.passages.length === 1 && isPart(hit.passages[0], hit) ? "passage" : "document";
   const longest = Math.max(...all.map((part) => Math.abs(part.share)), 1e-9);
   const rows = all.map((part) => {
     const bar = element("div", {});
@@ -106,91 +101,52 @@ function drawWhy(hit, all, colours, rank) {
   const total = element("tr", {}, element("th", { scope: "row" }, "score"), element("td", { "aria-hidden": "true" }),
     element("td", { class: "product" }), element("td", { class: "share" }, number(why.score)));
   const table = element("table", { class: "why", id: `why-${rank}` },
-    element("caption", {}, "Contribution of each part: query weight × document weight"),
+    element("caption", {}, `Contribution of each part: query weight × ${weighed} weight`),
     element("tbody", {}, ...rows, ...lost), element("tfoot", {}, total));
   table.hidden = true;
   return table;
 }
 
-// --- the text
+// --- the passage
 
 function spans(hit, field) {
   return hit.explanation.matches.filter((match) => match.field === field);
 }
 
-// Returns pieces of a text with its matches marked. Positions are in code points, not in JavaScript's UTF-16 units.
-function marked(text, matches, colours, part = { start: 0, end: Infinity }) {
-  const letters = [...text], pieces = [];
-  let at = part.start;
-  for (const match of matches) {
-    if (match.start < at || match.end > part.end) continue;
-    pieces.push(letters.slice(at, match.start).join(""));
-    const mark = element("mark", {}, letters.slice(match.start, match.end).join(""));
-    mark.style.setProperty("--colour", colours.get(`word ${match.token}`));
-    pieces.push(mark);
-    at = match.end;
+// Returns the passages of a hit's document that match: its own, or those of all hits if each is a passage.
+function matchingPassages(hit, hits) {
+  const all = hits.filter((one) => one.id === hit.id).flatMap((one) => one.passages);
+  return all.filter((passage) => passage.score > 0 || passage === hit.passages[0]);
+}
+
+// Returns the passage that a hit shows. A document that was deleted after the search has none.
+function shownPassage(hit) {
+  return hit.passages[0] ?? { number: 0, start: 0, end: [...hit.text].length, text: hit.text, matches: [] };
+}
+
+function isPart(passage, hit) {
+  return passage.end - passage.start < documentLength(hit);
+}
+
+function drawPassage(hit, passage, colours, open) {
+  const letters = [...passage.text], excerpt = excerptOf(letters, passage.matches);
+  const first = textStart(passage), length = documentLength(hit);
+  const before = first + excerpt.start > 0 ? "… " : "", after = first + excerpt.end < length ? " …" : "";
+  const text = element("p", { class: "text" }, before, ...marked(letters, passage.matches, colours, excerpt), after);
+  if (before || after) {
+    text.classList.add("opens");
+    text.addEventListener("click", () => { if (getSelection().isCollapsed) open(passage.number); });
   }
-  pieces.push(letters.slice(at, part.end).join(""));
-  return pieces;
+  return text;
 }
 
-// Returns the excerpt that holds the most different words of the query.
-function excerptOf(hit) {
-  const letters = [...hit.text], best = bestStart(spans(hit, "text"));
-  const length = letters.length;
-  if (length <= EXCERPT * 1.2) return { start: 0, end: length, length };
-  let start = best <= LEAD * 2 ? 0 : best - LEAD;
-  while (start > 0 && /\S/.test(letters[start - 1]) && best - start < 2 * LEAD) start -= 1;
-  let end = Math.min(length, start + EXCERPT);
-  while (end < length && /\S/.test(letters[end]) && end - start < EXCERPT + LEAD) end += 1;
-  return { start, end, length };
-}
-
-// Returns the start of the window with the most different words; the window slides over the matches once.
-function bestStart(matches) {
-  const near = new Map();
-  let best = 0, most = 0, last = 0;
-  for (const first of matches) {
-    for (; last < matches.length && matches[last].end <= first.start + EXCERPT - LEAD; last += 1)
-      near.set(matches[last].token, (near.get(matches[last].token) ?? 0) + 1);
-    if (near.size > most) [best, most] = [first.start, near.size];
-    const left = (near.get(first.token) ?? 0) - 1;
-    if (left > 0) near.set(first.token, left); else near.delete(first.token);
-  }
-  return best;
-}
-
-function wholeText(hit, text, colours, fetchText) {
-  const short = [...text.childNodes];
-  const button = element("button", { type: "button", class: "plain", "aria-expanded": "false" }, "Whole text");
-  button.addEventListener("click", async () => {
-    const whole = button.getAttribute("aria-expanded") === "false";
-    const pieces = whole ? await wholePieces(hit, colours, fetchText) : short;
-    if (!pieces) return;
-    button.setAttribute("aria-expanded", String(whole));
-    button.textContent = whole ? "Excerpt" : "Whole text";
-    text.classList.toggle("all", whole);
-    text.replaceChildren(...pieces);
-  });
-  return button;
-}
-
-// Returns the whole text, which is fetched if the hit holds only an excerpt; matches are marked in the excerpt.
-async function wholePieces(hit, colours, fetchText) {
-  const known = marked(hit.text, spans(hit, "text"), colours);
-  if (!hit.cut?.text) return known;
-  const text = await fetchText(hit.id);
-  if (text === null) return null;
-  const start = unitsBefore(text, hit.cut.text.start);
-  return [text.slice(0, start), ...known, text.slice(start + hit.text.length)];
-}
-
-// Returns how many UTF-16 units the first code points of a text take.
-function unitsBefore(text, points) {
-  let units = 0;
-  for (let point = 0; point < points && units < text.length; point += 1)
-    units += text.codePointAt(units) > 0xffff ? 2 : 1;
-  return units;
+// Draws the place of the passage, and where in the document it and others match.
+function drawWhere(hit, passage, matching, open) {
+  const length = documentLength(hit), letters = hit.cut?.text ? null : [...hit.text];
+  const name = placeName(passage, length, letters);
+  const place = element("button", { type: "button", class: "place", title: `Open the document at: ${name}` }, name);
+  place.addEventListener("click", () => open(passage.number));
+  return element("div", { class: "where" }, place, drawMap(matching, length, passage.number, open, letters));
 }
 
 // --- below the text
@@ -202,6 +158,12 @@ function chips(hit, addFilter) {
     chip.addEventListener("click", () => addFilter(field, value));
     return chip;
   });
+}
+
+function wholeText(open, describedBy) {
+  const button = element("button", { type: "button", class: "plain", "aria-haspopup": "dialog", "aria-describedby": describedBy }, "Whole text");
+  button.addEventListener("click", open);
+  return button;
 }
 
 function toggle(name, target, attributes) {
