@@ -24,7 +24,7 @@ from denslice import Doc, Index, Query
 from denslice.index.create import new_manifest
 from denslice.options import IndexOptions
 from denslice.store import snapshot
-from quality import PACKAGES, K, Floats, Qrels, judged, ndcg
+from quality import PACKAGES, Floats, K, Qrels, judged, ndcg
 
 MOST_QUERIES = 2_000
 

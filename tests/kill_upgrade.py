@@ -36,7 +36,7 @@ def state(path: Path) -> list[list[Any]]:
         with open_index(path) as index:
             index.verify()
             docs = list(index.docs())
-    return [[doc.id, doc.title, doc.text, dict(doc.meta)] for doc in docs]
+    return sorted([[doc.id, doc.title, doc.text, dict(doc.meta)] for doc in docs], key=lambda fields: str(fields[0]))
 
 
 def kill(folder: Path, kills: int, seed: int) -> Counter[str]:
