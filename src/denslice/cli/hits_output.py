@@ -15,7 +15,7 @@ from denslice.index.index import Index
 from denslice.records import Explanation, Hit, Passage, Ranking, Term
 from denslice.search.matches import MATCHED_CHARACTERS, TextAnalyzer, excerpt, matches
 
-SNIPPET_LEAD = 30  # characters of a snippet before its first match
+SNIPPET_LEAD = 30  # characters of a snippet before its first match, or fewer of a short one
 PLAIN_SNIPPET = 160  # characters of a snippet in a pipe
 BAR_WIDTH = 20  # characters of the longest bar
 LOST_LABEL = "lost by the slicing"
@@ -127,7 +127,7 @@ def json_hit(one: ShownHit) -> dict[str, Any]:
 def snippet(text: str, tokens: set[str], analyze: TextAnalyzer, width: int) -> Text:
     """Return about `width` characters of the text with the most different tokens, which are marked."""
     flat = on_one_line(text)
-    start, end = excerpt(flat, tokens, analyze, width, SNIPPET_LEAD)
+    start, end = excerpt(flat, tokens, analyze, width, min(SNIPPET_LEAD, width // 5))
     before, after = "… " if start else "", " …" if end < len(flat) or len(text) > MATCHED_CHARACTERS else ""
     shown = Text(before + flat[start:end] + after)
     for span in matches(flat[start:end], tokens, analyze):
