@@ -11,6 +11,7 @@ from denslice.cli.output import on_one_line
 from denslice.records import Passage, Place
 
 SEPARATOR = " › "  # between the headings of a path
+LEAST = 8  # characters of a path that say something
 LEFT_OUT = "…"  # stands for the outer headings of a path that is too long
 
 
@@ -35,12 +36,14 @@ def line_of(place: Place | Passage, text: str) -> int:
 
 
 def _fitted(headings: Sequence[str], width: int) -> str:
-    """Return a path of headings that fits the width: without outer ones, or with a shortened innermost one."""
+    """Return a path of headings that fits the width: without outer ones, or with a shortened innermost one, or none."""
+    if width < LEAST:
+        return ""
     path = SEPARATOR.join(headings)
     for inner in range(1, len(headings)):
         if cell_len(path) <= width:
             break
         path = SEPARATOR.join([LEFT_OUT, *headings[inner:]])
     shown = Text(path)
-    shown.truncate(max(width, 0), overflow="ellipsis")
+    shown.truncate(width, overflow="ellipsis")
     return shown.plain
