@@ -115,7 +115,7 @@ class Reader:
         """Return the best documents for each query, given the vectors of the queries."""
         found = self.find(self.query_vectors(encoded, options), options)
         if options.where is not None and not any(one.ids for one in found):
-            self._warn_of_unknown_fields(options.where)
+            self.warn_of_unknown_fields(options.where)
         both = enumerate(zip(queries, found, strict=True))
         return [self._ranking(query, one, Asked(self, query, encoded, at, options)) for at, (query, one) in both]
 
@@ -249,7 +249,7 @@ class Reader:
         passes = [passing(parsed, segment, filterable) for segment in segments]
         return [mask & here if len(here) else mask for mask, here in zip(passes, live, strict=True)]
 
-    def _warn_of_unknown_fields(self, where: Mapping[str, Any]) -> None:
+    def warn_of_unknown_fields(self, where: Mapping[str, Any]) -> None:
         """Warn of each field in a filter without results that no document has."""
         for field in sorted(named_fields(parse(where))):
             if not self._has_field(field):
