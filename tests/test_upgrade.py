@@ -103,7 +103,8 @@ def test_an_upgrade_to_passages_keeps_a_slicing_that_was_asked_for(tmp_path: Pat
         assert (index.info().slices, index.info().filterable, len(index)) == (16, ("year",), 8)
         assert index.get("d3") is None
         again = index.search("heat pump", k=1)
-        assert (again.ids, again.scores) == (short.ids, pytest.approx(short.scores))
+        assert again.ids == short.ids
+        assert again.scores == pytest.approx(short.scores)
         index.verify()
 
 
