@@ -331,7 +331,7 @@ class Asked:
 
 def found_doc(segment: Segment, row: int, doc: Doc, query: QueryVectors, passage: int | None) -> FoundDoc:
     """Return a document with its best passages, or one of its passages as a document."""
-    scored = score_passages(segment, row, query)
+    scored = score_passages(segment, np.array([row]), query)
     count = len(scored.lexical)
     places = segment.places(np.array([row]))[row] if count > 1 else [Place(0, len(doc.text))]
     scores = scored.scores
