@@ -53,7 +53,7 @@ class GpuShare:
         self.tile_rows = layout.tile_rows(rows)
         self.width, self.vocab = width, max(1, vocab)
         tiles = [_placed(one.tiles, first) for first, one in segments]
-        passage_tiles = _passage_tiles(segments, tiles, self.tile_rows)
+        passage_tiles = _product_tiles(segments, tiles, self.tile_rows)
         self.passage_places = len(passage_tiles) * self.tile_rows  # 0 if each document is one passage
         self.tiles = np.concatenate(tiles) if tiles else np.zeros(0, TILE)
         self.segment_tiles = [one.tiles for _, one in segments]
@@ -315,7 +315,7 @@ def _placed(tiles: npt.NDArray[np.void], first: int) -> npt.NDArray[np.void]:
     return placed
 
 
-def _passage_tiles(
+def _product_tiles(
     segments: Sequence[tuple[int, GpuSegment]], tiles: Sequence[npt.NDArray[np.void]], rows: int
 ) -> npt.NDArray[np.void]:
     """Return the tiles of all passages, and write to `tiles` where their products are; none if each row is a passage.

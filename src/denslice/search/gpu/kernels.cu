@@ -260,17 +260,11 @@ __device__ __forceinline__ float dot8(uint4 group, const float *query, float tot
     return total;
 }
 
-// Keeps the lowest and the highest dense score of a query. Each thread of a warp brings its own two.
-__device__ __forceinline__ void keep_range(Query *query, float lowest, float highest) {
-    for (int reach = 16; reach; reach >>= 1) {
-        lowest = fminf(lowest, __shfl_xor_sync(ALL, lowest, reach));
-        highest = fmaxf(highest, __shfl_xor_sync(ALL, highest, reach));
-    }
-    if ((threadIdx.x & 31) == 0 && lowest <= highest) {
-        volatile Query &known = *query;
-        if (ordered(lowest) < known.dense_lowest) atomicMin(&query->dense_lowest, ordered(lowest));
-        if (ordered(highest) > known.dense_highest) atomicMax(&query->dense_highest, ordered(highest));
-    }
+// Keeps the lowest and the highest dense score of a query, given those of some documents as ordered bits.
+__device__ __forceinline__ void keep_range(Query *query, u32 lowest, u32 highest) {
+    volatile Query &known = *query;
+    if (lowest < known.dense_lowest) atomicMin(&query->dense_lowest, lowest);
+    if (highest > known.dense_highest) atomicMax(&query->dense_highest, highest);
 }
 
 // DENSE_LANES threads read a row, each DENSE_STEPS groups of 8 numbers. A row is read once for N queries. If documents
@@ -330,7 +324,13 @@ __device__ __forceinline__ void dense_rows(const Tile *tiles, Query *queries, co
     }
     if (!queries) return;
 #pragma unroll
-    for (int n = 0; n < N; n++) keep_range(queries + q + n, lowest[n], highest[n]);
+    for (int n = 0; n < N; n++) {
+        for (int reach = 16; reach; reach >>= 1) {
+            lowest[n] = fminf(lowest[n], __shfl_xor_sync(ALL, lowest[n], reach));
+            highest[n] = fmaxf(highest[n], __shfl_xor_sync(ALL, highest[n], reach));
+        }
+        if (lane == 0 && lowest[n] <= highest[n]) keep_range(queries + q + n, ordered(lowest[n]), ordered(highest[n]));
+    }
 }
 
 extern "C" __global__ void dense_one(const Tile *tiles, Query *queries, const float *vectors, float *scores,
@@ -343,39 +343,68 @@ extern "C" __global__ void dense_four(const Tile *tiles, Query *queries, const f
     dense_rows<4>(tiles, queries, vectors, scores, tile_rows, card_rows, width);
 }
 
+struct Pooled { // some passages of a document
+    float largest, mean; // of their products; in the mean, passages have the weight of their shares
+};
+
+// Reads the products from `start` to `end` with `lanes` threads, of which this one is `part`. `shares` is null if the
+// document is one passage.
+__device__ __forceinline__ Pooled pooled(const float *products, const float *shares, u32 start, u32 end, u32 part,
+                                         u32 lanes) {
+    Pooled all = {-3e38f, 0};
+#pragma unroll 4
+    for (u32 p = start + part; p < end; p += lanes) {
+        float product = products[p];
+        all.largest = fmaxf(all.largest, product);
+        all.mean += product * (shares ? shares[p] : 1);
+    }
+    for (u32 reach = lanes / 2; reach; reach >>= 1) {
+        all.largest = fmaxf(all.largest, __shfl_xor_sync(ALL, all.largest, reach));
+        all.mean += __shfl_xor_sync(ALL, all.mean, reach);
+    }
+    return all;
+}
+
 // Computes the dense score of each document from the products of its passages, as grouping.document_scores does. A
-// document is read by as many threads as the documents of its tile have passages on average, at most 32.
+// document is read by as many threads as the documents of its tile have passages on average, and a much longer one by a
+// whole warp.
 extern "C" __global__ void __launch_bounds__(256) pool(const Tile *tiles, Query *queries, const float *products,
                                                        float *scores, u32 tile_rows, u32 card_rows, u32 passages) {
-    u32 blocks = gridDim.x / (card_rows / tile_rows), q = blockIdx.y; // blocks of a tile
+    const u32 MANY = 16; // passages that a thread reads at most
+    __shared__ u32 lowest, highest;
+    u32 blocks = gridDim.x / (card_rows / tile_rows), warps = blocks * (blockDim.x >> 5), q = blockIdx.y; // of a tile
     const Tile &tile = tiles[blockIdx.x / blocks];
     const u32 *starts = tile.passage_starts, count = tile.count;
     u32 lanes = starts ? 1u << min(5, 31 - __clz((starts[count] - starts[0]) / count)) : 1, each = 32 / lanes;
-    u32 part = threadIdx.x % lanes, in_warp = (threadIdx.x & 31) / lanes, warps = blocks * (blockDim.x >> 5);
+    u32 lane = threadIdx.x & 31, part = lane % lanes, in_warp = lane / lanes, low = ALL, high = 0;
     u32 warp = blockIdx.x % blocks * (blockDim.x >> 5) + (threadIdx.x >> 5);
-    const float *mine = products + (u64)q * passages + tile.products, best = queries[q].best;
-    float *to = scores + (u64)q * card_rows + blockIdx.x / blocks * tile_rows;
-    float lowest = 3e38f, highest = -3e38f;
-    for (u32 base = warp * each; base < count; base += warps * each) {
-        u32 row = base + in_warp, at = min(row, count - 1); // all threads of a warp stay in the loop
-        u32 start = starts ? starts[at] : at, end = starts ? starts[at + 1] : at + 1;
-        float largest = -3e38f, mean = 0;
-#pragma unroll 4
-        for (u32 p = start + part; p < end; p += lanes) {
-            float product = mine[p];
-            largest = fmaxf(largest, product);
-            mean += product * (starts ? tile.passage_shares[p] : 1);
+    const float *mine = products + (u64)q * passages + tile.products, *shares = tile.passage_shares;
+    float best = queries[q].best, *to = scores + (u64)q * card_rows + blockIdx.x / blocks * tile_rows;
+    if (threadIdx.x == 0) lowest = ALL, highest = 0;
+    __syncthreads();
+    for (u32 base = warp * each; base < count; base += warps * each) { // all threads of a warp stay in the loop
+        u32 row = base + in_warp, start = row, end = row + 1;
+        if (row >= count) end = start;
+        else if (starts) start = starts[row], end = starts[row + 1];
+        bool is_long = end - start > MANY * lanes;
+        Pooled found = pooled(mine, shares, start, is_long ? start : end, part, lanes);
+        for (u32 waiting = __ballot_sync(ALL, is_long && part == 0); waiting; waiting &= waiting - 1) {
+            u32 from = __ffs(waiting) - 1, first = __shfl_sync(ALL, start, from), last = __shfl_sync(ALL, end, from);
+            Pooled whole = pooled(mine, shares, first, last, lane, 32);
+            if (from == lane - part) found = whole;
         }
-        for (u32 reach = lanes / 2; reach; reach >>= 1) {
-            largest = fmaxf(largest, __shfl_xor_sync(ALL, largest, reach));
-            mean += __shfl_xor_sync(ALL, mean, reach);
+        float score = found.mean + best * (found.largest - found.mean);
+        if (row < count) {
+            if (part == 0) to[row] = score;
+            low = min(low, ordered(score));
+            high = max(high, ordered(score));
         }
-        float score = mean + best * (largest - mean);
-        if (part == 0 && row < count) to[row] = score;
-        lowest = fminf(lowest, score);
-        highest = fmaxf(highest, score);
     }
-    keep_range(queries + q, lowest, highest);
+    low = ~warp_max(~low);
+    high = warp_max(high);
+    if (lane == 0) atomicMin(&lowest, low), atomicMax(&highest, high);
+    __syncthreads();
+    if (threadIdx.x == 0 && lowest <= highest) keep_range(queries + q, lowest, highest);
 }
 
 // Computes the unit and margin of queries with dense scores, which are known now, as `retrieve` does on the CPU.

@@ -89,7 +89,7 @@ def upload_segment(
     arrays = [*of_lists, *of_rows, *of_passages]
     tiles = layout.tiles(part.rows, p.block, section_rows)
     _address(device, tiles, arrays)
-    passage_tiles = _passage_tiles(device, of_passages, layout.tile_rows(section_rows))
+    passage_tiles = _vector_tiles(device, of_passages, layout.tile_rows(section_rows))
     sizes = {"postings": sum(array.nbytes for array in of_lists)}
     sizes["rows"] = sum(array.nbytes for array in of_rows if array is not None)
     sizes["dense"] = sum(array.nbytes for array in of_passages if array is not None)
@@ -139,7 +139,7 @@ def _dense(device: Device, vectors: Array) -> Handle:
     return device.put(wide)
 
 
-def _passage_tiles(device: Device, of_passages: Sequence[Handle], rows: int) -> npt.NDArray[np.void] | None:
+def _vector_tiles(device: Device, of_passages: Sequence[Handle], rows: int) -> npt.NDArray[np.void] | None:
     dense, starts, _ = of_passages
     if starts is None:
         return None
