@@ -219,7 +219,7 @@ def test_lines_with_vectors_want_the_encoder_named(tmp_path: Path) -> None:
     ],
 )
 def test_options_that_are_not_the_index_own_are_refused(tmp_path: Path, option: str, value: str, made: str) -> None:
-    index, given = tmp_path / "my.idx", write_docs(tmp_path / "docs.jsonl")
+    index, given = tmp_path / "my.idx", write_docs(tmp_path / "docs.jsonl", DOCS)
     assert denslice("index", given, "--to", index, "--encoder", "bm25", "--slices", "768").exit_code == 0
     before, docs = contents(index), write_docs(tmp_path / "more.jsonl", [{"id": "new", "text": "x"}])
     told = f"was made with --{option} {made}, not {value}"
@@ -236,7 +236,7 @@ def test_an_index_that_keeps_every_token_cannot_be_sliced_later(index: Path, tmp
 
 
 def test_a_slicing_without_slices_is_refused(tmp_path: Path) -> None:
-    docs = write_docs(tmp_path / "docs.jsonl")
+    docs = write_docs(tmp_path / "docs.jsonl", DOCS)
     for option in ("--slicing=stride", "--query=sliced"):
         assert_one_line(denslice("index", docs, "--to", tmp_path / "my.idx", option), "give slices too")
     assert list(tmp_path.iterdir()) == [docs]
@@ -568,7 +568,7 @@ def test_info_shows_what_the_index_is(index: Path) -> None:
 
 
 def test_info_shows_the_slicing(tmp_path: Path) -> None:
-    docs = write_docs(tmp_path / "docs.jsonl")
+    docs = write_docs(tmp_path / "docs.jsonl", DOCS)
     assert denslice("index", docs, "--to", tmp_path / "my.idx", "--encoder", "bm25", "--slices", "768").exit_code == 0
     shown = dict(line.split(maxsplit=1) for line in denslice("info", tmp_path / "my.idx").stdout.splitlines())
     assert (shown["slicing"], shown["slices"]) == ("learned", "768")

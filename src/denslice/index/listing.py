@@ -49,7 +49,7 @@ def places_of(reader: Reader, id: str) -> list[Place]:
 
 
 def _list_segment(segment: Segment, filter: Filter) -> Iterator[ListedDoc]:
-    rows = segment.live_row_numbers().tolist()
+    rows = segment.live_row_numbers()
     for row, doc in zip(rows, segment.live_docs(BATCH), strict=True):
         if matches(filter, filter_fields(doc.id, doc.title, doc.meta)):
             yield ListedDoc(doc.id, doc.title, _passages(segment, row), len(doc.text))
