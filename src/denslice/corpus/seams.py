@@ -49,9 +49,11 @@ def seams_of(text: str, markup: Markup, sizes: Ints, largest: int) -> list[Seam]
 
 def _seams(text: str, kinds: Mapping[int, int], sizes: Ints) -> list[Seam]:
     """Return the seams at these places where the text may be cut, in order, and at its end."""
-    places = sorted(at for at in kinds if at < len(text))
+    places = sorted(kinds)
+    if places[-1] == len(text):
+        places.pop()
     if not text.isascii():
-        places = [at for at in places if not at or may_cut(text, at)]
+        places = [0, *(at for at in places[1:] if may_cut(text, at))]
     seams = map(Seam, places, map(kinds.__getitem__, places), sizes[places].tolist())
     return [*seams, Seam(len(text), START, int(sizes[-1]))]
 
@@ -193,7 +195,7 @@ def _with_words(text: str, seams: Sequence[Seam], whole: Set[int], sizes: Ints, 
     """Yield the seams, with places between words where the text has no seam for long; not in blocks that fit."""
     for here, after in pairwise(seams):
         yield here
-        if after.size - here.size > largest // 2 and here.at not in whole:
+        if after.size - here.size > (largest if here.at in whole else largest // 2):
             yield from _word_seams(text, here.at, sizes[here.at : after.at + 1].tolist(), largest // 8)
     yield seams[-1]
 
