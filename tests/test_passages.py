@@ -343,6 +343,11 @@ def test_front_matter_is_not_cut_and_is_no_heading() -> None:
     assert cuts(text)[0] > text.rindex("---")
 
 
+def test_a_rule_at_the_start_is_no_front_matter() -> None:
+    text = "---\n\n" + section("# A") + section("# B") + "---\n"
+    assert headings(text) == ["", "B"]
+
+
 # --- headings and pages
 
 
@@ -361,8 +366,8 @@ def test_underlined_headings_have_levels_in_order_of_their_first_use() -> None:
 
 
 def test_underlines_of_markdown_are_levels_one_and_two() -> None:
-    text = section("# A") + section("Sub\n---") + section("### Deep") + section("Next\n====")
-    assert headings(text) == ["A", "A › Sub", "A › Sub › Deep", "Next"]
+    text = section("# A") + section("A longer title\n---") + section("### Deep") + section("Next\n====")
+    assert headings(text) == ["A", "A › A longer title", "A › A longer title › Deep", "Next"]
 
 
 def test_every_passage_of_a_long_section_has_its_path() -> None:
