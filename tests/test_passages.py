@@ -18,9 +18,11 @@ from denslice.records import Place
 
 ROOT = Path(__file__).parents[1]
 SENTENCE = "The quick brown fox jumps over the lazy dog near the old river bank. "  # far smaller than OVERLAP
-LONG = round(0.6 * LARGEST / 142)  # sentences that fill more than half a passage: each has the size 142
+LONG = round(0.6 * LARGEST / 135)  # sentences that fill more than half a passage: each has the size 135
 GIANT = "Zm9v" * LARGEST  # base64, larger than any passage
-IDEOGRAPH = re.compile("[\u3005-\u3007\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
+IDEOGRAPH = re.compile(
+    "[\u3005-\u3007\u3041-\u3096\u309d-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9d\U00020000-\U0003ffff]"
+)
 UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
 
 PIECES = (
@@ -77,6 +79,9 @@ texts = st.lists(st.tuples(st.sampled_from(PIECES) | st.text(max_size=4), st.int
 )
 
 
+law = settings(deadline=None)
+
+
 def size(text: str) -> int:
     return int(_sizes(text)[-1])
 
@@ -104,7 +109,7 @@ def headings(text: str) -> list[str]:
 # --- laws
 
 
-@settings(deadline=None)
+@law
 @given(texts)
 @example(GIANT)
 @example(f"a {GIANT} b")
@@ -117,7 +122,7 @@ def test_passages_cover_the_text_in_order(text: str) -> None:
         assert last.start <= place.start <= last.end < place.end
 
 
-@settings(deadline=None)
+@law
 @given(texts)
 def test_no_word_is_cut_and_no_mark_is_separated_from_its_letter(text: str) -> None:
     for at in {at for place in cut(text) for at in (place.start, place.end) if 0 < at < len(text)}:
@@ -130,7 +135,7 @@ def test_no_word_is_cut_and_no_mark_is_separated_from_its_letter(text: str) -> N
             assert same_script, (last, after)
 
 
-@settings(deadline=None)
+@law
 @given(texts)
 @example(f"a {GIANT} b")
 @example(SENTENCE * LONG + GIANT + " " + SENTENCE * LONG)
@@ -143,7 +148,7 @@ def test_only_a_single_word_is_larger_than_a_passage(text: str) -> None:
         own = place.end
 
 
-@settings(deadline=None)
+@law
 @given(texts)
 @example("漢字" + GIANT + "漢字" * LARGEST)
 @example(GIANT + "漢字" * LARGEST)
@@ -153,20 +158,20 @@ def test_neighbours_in_a_run_of_ideographs_are_together_in_a_passage(text: str) 
             assert place.start < last.end
 
 
-@settings(deadline=None)
+@law
 @given(texts)
 def test_a_text_is_cut_the_same_every_time(text: str) -> None:
     assert cut(text) == cut("".join(list(text)))
 
 
-@settings(deadline=None)
+@law
 @given(texts)
 def test_what_a_passage_repeats_is_not_larger_than_the_overlap(text: str) -> None:
     for last, place in pairwise(cut(text)):
         assert size(text[place.start : last.end]) <= OVERLAP
 
 
-@settings(deadline=None)
+@law
 @given(texts)
 def test_a_page_is_counted_from_form_feeds(text: str) -> None:
     places = cut(text)
@@ -175,7 +180,7 @@ def test_a_page_is_counted_from_form_feeds(text: str) -> None:
             assert place.page == (text.count("\f", 0, last.end) + 1 if "\f" in text else None)
 
 
-@settings(deadline=None)
+@law
 @given(texts)
 def test_a_text_that_fits_is_one_passage(text: str) -> None:
     assert (size(text) <= LARGEST) <= (cut(text) == [Place(0, len(text))])
@@ -237,7 +242,7 @@ def test_hard_wrapped_prose_is_cut_at_sentences(width: int) -> None:
 
 @pytest.mark.parametrize("number", ["3.14", "example.com", "e.g. this", "Dr. Who", "et al. 2010"])
 def test_a_dot_within_a_number_a_name_or_an_abbreviation_is_no_seam(number: str) -> None:
-    text = f"It is about {number} and then some words more to fill the sentence up. " * 100
+    text = f"It is about {number} and then some words more to fill the sentence up. " * 200
     assert len(cuts(text)) > 5
     assert all(text[:at].endswith("up. ") for at in cuts(text))
 
@@ -247,8 +252,8 @@ def test_a_dot_within_a_number_a_name_or_an_abbreviation_is_no_seam(number: str)
     ["这是一个句子，里面有一些字。", "これは文です、いくつかの字があります。", "यह एक वाक्य है। ", "هل هذه جملة؟ "],
 )
 def test_sentences_of_other_scripts_are_seams(text: str) -> None:
-    assert len(cuts(text * 500)) > 3
-    assert all(at % len(text) == 0 for at in cuts(text * 500))
+    assert len(cuts(text * 800)) > 3
+    assert all(at % len(text) == 0 for at in cuts(text * 800))
 
 
 def test_paragraphs_are_better_seams_than_sentences() -> None:
@@ -272,9 +277,9 @@ def test_logs_tables_and_code_are_cut_at_lines(line: str) -> None:
 
 
 def test_lists_are_cut_at_their_items() -> None:
-    text = "- The first sentence of an item. The second one goes on\n  in the next line. And a third one.\n" * 50
+    text = "- The first sentence of an item. The second one goes on\n  in the next line. And a third one.\n" * 200
     assert len(cuts(text)) > 3
-    assert all(text[at] == "-" for at in cuts(text))
+    assert sum(text[at] != "-" for at in cuts(text)) <= 1  # one sentence may save a passage
 
 
 def test_text_without_any_stop_is_cut_between_words() -> None:
@@ -297,8 +302,7 @@ def fenced(lines: int) -> str:
 
 
 def test_a_code_block_that_fits_is_not_cut() -> None:
-    block = fenced(15)
-    assert LARGEST / 2 < size(block) < LARGEST * 0.8
+    block = fenced(round(0.6 * LARGEST / size("# no heading\n\nvalue = compute(value)\n")))
     for count in range(1, LONG):
         text = SENTENCE * count + "\n\n" + block + "\n" + SENTENCE * LONG
         start = text.index("```")
@@ -306,8 +310,8 @@ def test_a_code_block_that_fits_is_not_cut() -> None:
 
 
 def test_an_indented_block_that_fits_is_not_cut() -> None:
-    block = "    value = compute(value)\n\n" * 20
-    assert LARGEST / 4 < size(block) < LARGEST * 0.8
+    line = "    value = compute(value)\n\n"
+    block = line * round(0.6 * LARGEST / size(line))
     for count in range(1, LONG):
         text = SENTENCE * count + "\n\n" + block + SENTENCE * LONG
         assert not [at for at in cuts(text) if text.index("    ") < at < text.rindex("    ")]
@@ -339,6 +343,11 @@ def test_front_matter_is_not_cut_and_is_no_heading() -> None:
     assert cuts(text)[0] > text.rindex("---")
 
 
+def test_a_rule_at_the_start_is_no_front_matter() -> None:
+    text = "---\n\n" + section("# A") + section("# B") + "---\n"
+    assert headings(text) == ["", "B"]
+
+
 # --- headings and pages
 
 
@@ -357,8 +366,8 @@ def test_underlined_headings_have_levels_in_order_of_their_first_use() -> None:
 
 
 def test_underlines_of_markdown_are_levels_one_and_two() -> None:
-    text = section("# A") + section("Sub\n---") + section("### Deep") + section("Next\n====")
-    assert headings(text) == ["A", "A › Sub", "A › Sub › Deep", "Next"]
+    text = section("# A") + section("A longer title\n---") + section("### Deep") + section("Next\n====")
+    assert headings(text) == ["A", "A › A longer title", "A › A longer title › Deep", "Next"]
 
 
 def test_every_passage_of_a_long_section_has_its_path() -> None:
@@ -380,7 +389,7 @@ def test_a_passage_does_not_repeat_what_is_before_a_heading() -> None:
 
 def test_short_sections_share_a_passage() -> None:
     text = "".join(f"## Option {n}\n\n{SENTENCE}\n\n" for n in range(100))
-    assert all(len(part.split()) > 40 for part in own_parts(text))
+    assert len(cut(text)) <= 50
 
 
 def test_a_heading_after_blank_lines_is_the_heading_of_the_first_passage() -> None:
