@@ -148,7 +148,8 @@ def test_a_haystack_component_runs_in_a_pipeline_and_is_kept_in_its_file(index: 
         found = one.run({"retriever": {"query": "sleeping cats"}})["retriever"]["documents"]
         hits = list(index.search("sleeping cats", 2))
         assert [(doc.id, doc.content, doc.score) for doc in found] == [(hit.id, hit.text, hit.score) for hit in hits]
-        assert found[0].meta == {"year": 2020, "lang": "en", "title": "On cats"}
+        meta = found[0].meta
+        assert (meta["year"], meta["lang"], meta["title"], meta["document_id"]) == (2020, "en", "On cats", "cats")
     one_only = pipeline.run({"retriever": {"query": "cats", "top_k": 1}})["retriever"]["documents"]
     assert len(one_only) == 1
 
@@ -173,6 +174,59 @@ def test_an_unknown_haystack_operator_is_told() -> None:
 
     with pytest.raises(InputError, match="unknown operator 'like'"):
         where_of({"field": "meta.year", "operator": "like", "value": 1})
+
+
+# --- passages
+
+WILD = "# Wild\n\n" + "Foxes run through the wood. " * 30
+TAME = "# Tame\n\n" + "The old cat sleeps on a warm sofa. " * 30
+BOOK: dict[str, Any] = {"id": "book", "title": "Animals", "text": f"{WILD}\n\n{TAME}", "year": 2020}
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Index:
+    made = Index.create(tmp_path_factory.mktemp("library") / "l.idx", "bm25")
+    made.add([BOOK, {"id": "note", "text": "A sofa."}])
+    return made
+
+
+def test_a_langchain_retriever_returns_passages_with_their_places(library: Index) -> None:
+    pytest.importorskip("langchain_core", reason="the LangChain adapter needs the extra langchain")
+    from denslice.adapters.langchain import DensliceRetriever
+
+    found = DensliceRetriever(index=library).invoke("cat sofa")
+    hits = list(library.search("cat sofa", group=False))
+    assert [(doc.page_content, doc.metadata["score"]) for doc in found] == [(hit.text, hit.score) for hit in hits]
+    _check_passages({doc.id: (doc.page_content, doc.metadata) for doc in found})
+    [book, note] = DensliceRetriever(index=library, group=True).invoke("cat sofa")
+    assert {book.id, note.id} == {"book", "note"}
+    assert BOOK["text"] in (book.page_content, note.page_content)
+
+
+def test_a_haystack_component_returns_passages_with_their_places(library: Index) -> None:
+    pytest.importorskip("haystack", reason="the Haystack adapter needs the extra haystack")
+    from haystack import Pipeline
+
+    from denslice.adapters.haystack import DensliceRetriever
+
+    found = DensliceRetriever(str(library.path)).run("cat sofa")["documents"]
+    hits = list(library.search("cat sofa", group=False))
+    assert [(doc.content, doc.score) for doc in found] == [(hit.text, hit.score) for hit in hits]
+    _check_passages({doc.id: (doc.content, doc.meta) for doc in found})
+    pipeline = Pipeline()
+    pipeline.add_component("retriever", DensliceRetriever(str(library.path), group=True))
+    again = Pipeline.loads(pipeline.dumps(), unsafe=True)
+    docs = again.run({"retriever": {"query": "cat sofa"}})["retriever"]["documents"]
+    assert {doc.id: doc.content for doc in docs} == {"book": BOOK["text"], "note": "A sofa."}
+
+
+def _check_passages(found: dict[str, tuple[str, dict[str, Any]]]) -> None:
+    """Check ids, texts and metadata of what was found for "cat sofa"."""
+    assert found.keys() == {"book#1", "note"}  # a document of one passage has its own id
+    text, meta = found["book#1"]
+    assert (meta["document_id"], meta["title"], meta["year"], meta["heading"]) == ("book", "Animals", 2020, "Tame")
+    assert (meta["page"], meta["lexical"] > 0, meta["dense"]) == (None, True, 0.0)
+    assert text == BOOK["text"][meta["start"] : meta["end"]]
 
 
 # --- without them

@@ -101,13 +101,14 @@ def test_http_has_every_option_of_a_search() -> None:
 
 def test_langchain_has_every_option_of_a_search() -> None:
     fields = pytest.importorskip("denslice.adapters.langchain").DensliceRetriever.model_fields
-    assert defaults(SearchOptions).items() <= {name: one.default for name, one in fields.items()}.items()
+    expected = defaults(SearchOptions) | {"group": False}  # it retrieves passages
+    assert expected.items() <= {name: one.default for name, one in fields.items()}.items()
 
 
 def test_haystack_has_every_option_by_its_own_names() -> None:
     given = parameters(pytest.importorskip("denslice.adapters.haystack").DensliceRetriever.__init__)
     expected = defaults(SearchOptions) | defaults(OpenOptions)
-    expected |= {"top_k": expected.pop("k"), "filters": expected.pop("where")}
+    expected |= {"top_k": expected.pop("k"), "filters": expected.pop("where"), "group": False}
     assert expected.items() <= given.items()
 
 
@@ -116,7 +117,7 @@ def test_keywords_are_the_options_with_their_types() -> None:
     assert get_type_hints(SearchKeywords) == {one.name: hints[one.name] for one in shown(SearchOptions)[1:]}
     assert get_type_hints(IndexKeywords) == get_type_hints(IndexOptions)
     both = get_type_hints(SearchKeywords) | get_type_hints(OpenOptions)
-    both.pop("where")
+    del both["where"], both["group"]
     assert get_type_hints(RetrieverKeywords) == both
 
 

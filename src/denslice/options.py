@@ -226,7 +226,6 @@ class RetrieverKeywords(TypedDict, total=False):
     lam: float | None
     candidates_from: str
     pruning: float
-    group: bool
     device: str
     leave_out: Sequence[str]
 

@@ -111,7 +111,8 @@ class Place(NamedTuple):
 class Passage:
     """A part of a document that matches: its number in the document from 0, its text, where that is, and its scores.
 
-    `start` and `end` count the characters of the document's text. A passage is scored as a document of its own.
+    `start`, `end` and `document_length` count the characters of the document's text. A passage is scored as a document
+    of its own.
     """
 
     number: int
@@ -123,6 +124,12 @@ class Passage:
     score: float = 0.0
     lexical: float = 0.0
     dense: float = 0.0
+    document_length: int = 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the passage is all of its document."""
+        return self.end - self.start == self.document_length
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtraError("the Haystack adapter", "haystack") from error
 
+from denslice.adapters.hit_metadata import metadata, unique_id
 from denslice.index.index import Index
 from denslice.options import OpenOptions, RetrieverKeywords, SearchOptions, shown, takes
 from denslice.records import Hit, json_object
@@ -21,18 +22,24 @@ COMPARISONS = {"==": "eq", "!=": "ne", ">": "gt", ">=": "gte", "<": "lt", "<=": 
 
 @component
 class DensliceRetriever:
-    """Retrieves the top_k best documents of an index, which `warm_up` or the first run opens."""
+    """Retrieves the top_k best passages of an index, or documents if `group` is true. The first run opens the index."""
 
     @takes(OpenOptions)
     @takes(SearchOptions, but_for=("k", "where"))
     def __init__(
-        self, folder: str, top_k: int = 10, filters: dict[str, Any] | None = None, **options: Unpack[RetrieverKeywords]
+        self,
+        folder: str,
+        top_k: int = 10,
+        filters: dict[str, Any] | None = None,
+        *,
+        group: bool = False,  # what is retrieved is for a model to read
+        **options: Unpack[RetrieverKeywords],
     ) -> None:
         self.folder, self.top_k = folder, whole_number("top_k", top_k, 1)
         self.filters = None if filters is None else json_object(filters, "filters")  # as a pipeline is saved
         given: dict[str, Any] = {**options}
         on = {one.name: given.pop(one.name) for one in shown(OpenOptions) if one.name in given}
-        self.on, self.options = OpenOptions(**on), SearchOptions(self.top_k, **given)
+        self.on, self.options = OpenOptions(**on), SearchOptions(self.top_k, group=group, **given)
         self._index: Index | None = None
 
     def warm_up(self) -> None:
@@ -41,13 +48,13 @@ class DensliceRetriever:
 
     @component.output_types(documents=list[Document])
     def run(self, query: str, top_k: int | None = None, filters: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return the documents found. `top_k` and `filters` replace those of the component."""
+        """Return the passages or documents found. `top_k` and `filters` replace those of the component."""
         self.warm_up()
         assert self._index is not None
         where = where_of(self.filters if filters is None else filters)
         k = self.top_k if top_k is None else whole_number("top_k", top_k, 1)
         options = self.options.keywords() | {"k": k, "where": where}
-        return {"documents": [_document(hit) for hit in self._index.search(query, **options)]}
+        return {"documents": [_document(hit, self.options.group) for hit in self._index.search(query, **options)]}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the component as a pipeline is saved."""
@@ -83,5 +90,5 @@ def where_of(filters: dict[str, Any] | None) -> dict[str, Any] | None:
     return {field: {COMPARISONS[operator]: filters.get("value")}}
 
 
-def _document(hit: Hit) -> Document:
-    return Document(id=hit.id, content=hit.text, meta={**hit.meta, "title": hit.title}, score=hit.score)
+def _document(hit: Hit, group: bool) -> Document:
+    return Document(id=unique_id(hit, group), content=hit.text, meta=metadata(hit, group), score=hit.score)

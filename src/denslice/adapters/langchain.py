@@ -15,6 +15,7 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtraError("the LangChain adapter", "langchain") from error
 
+from denslice.adapters.hit_metadata import metadata, unique_id
 from denslice.cluster.cluster import Cluster
 from denslice.index.index import Index
 from denslice.options import SearchOptions, shown
@@ -22,7 +23,10 @@ from denslice.records import Hit
 
 
 class DensliceRetriever(BaseRetriever):
-    """Retrieves the k best documents of an index. The metadata of a document also contain its title and scores."""
+    """Retrieves the k best passages of an index, or documents if `group` is true.
+
+    The metadata also contain the document's id, its title, the scores and the place of the passage.
+    """
 
     index: Index | Cluster
     k: int = SearchOptions.k
@@ -33,6 +37,7 @@ class DensliceRetriever(BaseRetriever):
     candidates_from: str = SearchOptions.candidates_from
     pruning: float = SearchOptions.pruning
     where: Mapping[str, Any] | None = SearchOptions.where
+    group: bool = False  # what is retrieved is for a model to read
 
     @model_validator(mode="before")
     @classmethod
@@ -43,9 +48,9 @@ class DensliceRetriever(BaseRetriever):
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
         options: dict[str, Any] = {one.name: getattr(self, one.name) for one in shown(SearchOptions)}
-        return [_document(hit) for hit in self.index.search(query, **options)]
+        return [_document(hit, self.group) for hit in self.index.search(query, **options)]
 
 
-def _document(hit: Hit) -> Document:
-    scores = {"score": hit.score, "lexical": hit.lexical, "dense": hit.dense}
-    return Document(id=hit.id, page_content=hit.text, metadata={**hit.meta, "title": hit.title, **scores})
+def _document(hit: Hit, group: bool) -> Document:
+    described = {**metadata(hit, group), "score": hit.score}
+    return Document(id=unique_id(hit, group), page_content=hit.text, metadata=described)

@@ -13,13 +13,13 @@ from typing import Any, cast
 import numpy as np
 
 from denslice.cluster.cluster_folder import Layout
-from denslice.cluster.replica import Explain, Fetch, FetchFound, Find, ReplicaRequest
+from denslice.cluster.replica import Explain, Fetch, FetchFound, FetchPlaces, Find, ReplicaRequest
 from denslice.cluster.replicas import Replicas
 from denslice.errors import MissingShardsError
 from denslice.index.index_info import IndexInfo
 from denslice.index.reader import Reader
 from denslice.options import SearchOptions
-from denslice.records import Doc, Explanation, FoundDoc
+from denslice.records import Doc, Explanation, FoundDoc, Place
 from denslice.search.query import NO_SCORES, Found, QueryVectors
 from denslice.stage_timers import stage
 from denslice.store.segment import Segment
@@ -101,6 +101,10 @@ class ClusterReader(Reader):
     def get(self, id: str) -> Doc | None:
         """Return the document with this id, or None."""
         return cast(Doc | None, self._ask_owner(id, Fetch([id]))[0])
+
+    def places(self, id: str) -> list[Place] | None:
+        """Return where the passages of the document with this id are, in order, or None if it is not there."""
+        return cast(list[Place] | None, self._ask_owner(id, FetchPlaces(id)))
 
     def every_segment(self) -> list[Segment]:
         """Return the segments of all shards."""

@@ -18,7 +18,7 @@ import numpy as np
 from denslice.index.index import Index
 from denslice.index.reader import Reader
 from denslice.options import ON_CPU, OpenOptions, SearchOptions
-from denslice.records import Doc, Explanation, FoundDoc
+from denslice.records import Doc, Explanation, FoundDoc, Place
 from denslice.search.query import Found, QueryVectors
 
 
@@ -41,6 +41,16 @@ class Fetch(NamedTuple):
     def answer(self, reader: Reader) -> list[Doc | None]:
         """Fetch the documents from the shard."""
         return [reader.get(id) for id in self.ids]
+
+
+class FetchPlaces(NamedTuple):
+    """A request for the places of a document's passages."""
+
+    id: str
+
+    def answer(self, reader: Reader) -> list[Place] | None:
+        """Fetch the places from the shard; None if the document was deleted."""
+        return reader.places(self.id)
 
 
 class FetchFound(NamedTuple):
@@ -67,7 +77,7 @@ class Explain(NamedTuple):
         return reader.explain_vectors(self.query, self.whole, self.id, self.passage)
 
 
-ReplicaRequest = Find | Fetch | FetchFound | Explain
+ReplicaRequest = Find | Fetch | FetchPlaces | FetchFound | Explain
 
 
 @contextmanager

@@ -144,6 +144,11 @@ class Reader:
         place = self.snapshot.find(id)
         return place[0].documents.fetch([place[1]])[place[1]] if place else None
 
+    def places(self, id: str) -> list[Place] | None:
+        """Return where the passages of the document with this id are, in order, or None if it is not there."""
+        found = self.snapshot.find(id)
+        return places_in(*found) if found else None
+
     def encode(self, queries: Sequence[Query], first: int = 0) -> Encoded:
         """Return the vectors of the queries, before idf and λ. Errors number the queries from `first`."""
         reads = self.encoder.reads
@@ -339,11 +344,19 @@ def found_doc(segment: Segment, row: int, doc: Doc, query: QueryVectors, passage
     best = tuple(
         Passage(
             number, doc.text[places[number].start : places[number].end], *places[number],
-            float(scores[number]), float(scored.lexical[number]), float(scored.dense[number]),
+            float(scores[number]), float(scored.lexical[number]), float(scored.dense[number]), len(doc.text),
         )
         for number in (order if passage is None else [passage])
     )  # fmt: skip
     return (doc, best) if passage is None else (replace(doc, text=best[0].text), best)
+
+
+def places_in(segment: Segment, row: int) -> list[Place]:
+    """Return the places of the passages of a row."""
+    one = np.array([row])
+    if len(segment.passage_numbers(one)) > 1:
+        return segment.places(one)[row]
+    return [Place(0, len(segment.documents.fetch([row])[row].text))]
 
 
 def _read(query: object, position: int, reads: str) -> object:

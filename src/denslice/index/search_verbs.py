@@ -13,7 +13,7 @@ from denslice.errors import InputError
 from denslice.index.index_info import IndexInfo
 from denslice.index.reader import Asked, Reader
 from denslice.options import SearchKeywords, SearchOptions, takes
-from denslice.records import Doc, Explanation, Query, Ranking, given_id
+from denslice.records import Doc, Explanation, Place, Query, Ranking, given_id
 from denslice.vectors import is_sparse
 
 if TYPE_CHECKING:
@@ -145,6 +145,10 @@ class SearchVerbs(ABC):
     def get(self, id: str | int) -> Doc | None:
         """Return the document with this id, or None."""
         return self.reader.get(given_id(id))
+
+    def places(self, id: str | int) -> list[Place] | None:
+        """Return where the passages of the document with this id are, in order, or None if it is not there."""
+        return self.reader.places(given_id(id))
 
     def info(self) -> IndexInfo:
         """Return the encoder, slicing, counts and sizes of the index."""

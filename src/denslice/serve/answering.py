@@ -5,21 +5,20 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from denslice.errors import DensliceError, collected_warnings
 from denslice.options import SearchOptions
-from denslice.records import Explanation, Hit, Ranking
-from denslice.search.matches import TextAnalyzer, excerpt, matches
+from denslice.records import Ranking
+from denslice.search.matches import TextAnalyzer
 from denslice.serve.api import SearchRequest
+from denslice.serve.hit_json import HitJson, HitWriter
 from denslice.serve.http_errors import busy
 from denslice.serve.searchable import Searchable
 from denslice.stage_timers import stage, timed
 
-HitJson = dict[str, Any]  # has the fields of api.FoundDocument
-CONTEXT_SHARE = 0.25  # the fraction of an excerpt that precedes its best matches
-EXPLAIN_ATTEMPTS = 5  # searches before giving up because commits keep arriving
+ATTEMPTS = 5  # before giving up because commits keep arriving
 
 
 @dataclass(frozen=True)
@@ -35,16 +34,6 @@ class BatchOptions:
         """Return the options of a request."""
         options = asked.options()
         return cls(json.dumps(options.keywords(), sort_keys=True), options, asked.explain)
-
-
-@dataclass(frozen=True)
-class Excerpt:
-    """The part of a document's title or text that a response holds."""
-
-    field: str
-    text: str
-    start: int
-    length: int  # of the whole field
 
 
 @dataclass(frozen=True)
@@ -66,12 +55,13 @@ def answers(
 
     A title or text longer than `max_text` characters is shortened to an excerpt of that length.
     """
-    for _ in range(EXPLAIN_ATTEMPTS):
+    writer = HitWriter(words, max_text)
+    for _ in range(ATTEMPTS):
         commit, generation = searchable.commit, searchable.generation
         try:
             with timed() as seconds, collected_warnings() as warned:
                 ranked = searchable.search_batch(texts, **options.options.keywords())
-                found = [_hits(ranking, options.explain, words, max_text) for ranking in ranked]
+                found = [_hits(ranking, options.explain, writer) for ranking in ranked]
         except DensliceError:
             if searchable.commit == commit:
                 raise
@@ -85,34 +75,19 @@ def answers(
     raise busy("the index changes faster than results can be explained; try again")
 
 
-def _hits(ranking: Ranking, explain: bool, words: TextAnalyzer, max_text: int) -> list[HitJson]:
+def document_json(searchable: Searchable, id: str) -> dict[str, Any] | None:
+    """Return the document with this id and the places of its passages, both of one commit, or None."""
+    for _ in range(ATTEMPTS):
+        commit = searchable.commit
+        doc, places = searchable.get(id), searchable.places(id)
+        if searchable.commit == commit:
+            return doc and {**doc.to_dict(), "passages": [place._asdict() for place in places or ()]}
+    raise busy("the index changes faster than the document can be read; try again")
+
+
+def _hits(ranking: Ranking, explain: bool, writer: HitWriter) -> list[HitJson]:
     hits = list(ranking)  # this fetches the documents
     if not explain:
-        return [_hit_json(hit, _excerpts(hit, set(), words, max_text)) for hit in hits]
+        return [writer.hit_json(hit) for hit in hits]
     with stage("explain"):
-        return [_explained(hit, ranking.explain(hit.id), words, max_text) for hit in hits]
-
-
-def _explained(hit: Hit, why: Explanation, words: TextAnalyzer, max_text: int) -> HitJson:
-    tokens = {term.token for term in (*why.terms, *why.lost)}
-    excerpts = _excerpts(hit, tokens, words, max_text)
-    spans = [(one.field, span) for one in excerpts for span in matches(one.text, tokens, words)]
-    explanation = asdict(why) | {"matches": [{"field": field, **span._asdict()} for field, span in spans]}
-    del explanation["id"]
-    return _hit_json(hit, excerpts, explanation)
-
-
-def _hit_json(hit: Hit, excerpts: Sequence[Excerpt], explanation: dict[str, Any] | None = None) -> HitJson:
-    shown = {one.field: one.text for one in excerpts}
-    shortened = [one for one in excerpts if len(one.text) < one.length]
-    cut = {one.field: {"start": one.start, "length": one.length} for one in shortened}
-    return {**hit.to_dict(), **shown, "cut": cut or None, "explanation": explanation}
-
-
-def _excerpts(hit: Hit, tokens: set[str], words: TextAnalyzer, max_text: int) -> list[Excerpt]:
-    """Return excerpts of title and text: around the tokens if there are any, otherwise from the beginning."""
-    excerpts = []
-    for field, text in (("title", hit.title), ("text", hit.text)):
-        start, end = excerpt(text, tokens, words, max_text, int(CONTEXT_SHARE * max_text)) if tokens else (0, max_text)
-        excerpts.append(Excerpt(field, text[start:end], start, len(text)))
-    return excerpts
+        return [writer.hit_json(hit, why) for hit, why in zip(hits, ranking.explanations(), strict=True)]

@@ -60,6 +60,7 @@ class SearchRequest(RequestBody):
     candidates_from: Literal["both", "lexical"] = _option("candidates_from")
     pruning: float = _option("pruning", ge=0, lt=1)
     where: dict[str, Any] | None = _option("where", examples=[{"year": {"gte": 2020}}])
+    group: bool = _option("group")
     explain: bool = Field(False, description="Add what each term gave, and where the text holds it.")
 
     @model_validator(mode="after")
@@ -89,13 +90,18 @@ class TermShare(BaseModel):
     )
 
 
-class Match(BaseModel):
-    """The position of a token in the title or text of this response, in Unicode code points."""
+class PassageMatch(BaseModel):
+    """The position of a token in the text of a passage as this response has it, in Unicode code points."""
 
-    field: Literal["title", "text"]
     start: int
     end: int
     token: str
+
+
+class Match(PassageMatch):
+    """The position of a token in the title or text of this response, in Unicode code points."""
+
+    field: Literal["title", "text"]
 
 
 class ScoreExplanation(BaseModel):
@@ -104,20 +110,46 @@ class ScoreExplanation(BaseModel):
     score: float
     lexical: float
     dense: float
+    best: float = Field(description="What the best passage adds to `dense`, in a document of several passages.")
+    mean: float = Field(description="What all passages add to `dense`, in a document of several passages.")
+    passage: int | None = Field(
+        description="The number of the passage with the highest dense score, or of the passage that is explained."
+    )
     terms: list[TermShare]
     lost: list[TermShare]
     matches: list[Match]
 
 
 class Cut(BaseModel):
-    """Where an excerpt begins in the whole field, and the length of the whole, in Unicode code points."""
+    """Where an excerpt begins in the whole field of the document, and its length, in Unicode code points."""
 
     start: int
     length: int
 
 
+class PassagePlace(BaseModel):
+    """Where a passage is in the text of its document, in Unicode code points."""
+
+    start: int
+    end: int
+    heading: str = Field(description="The headings above the passage, from the outermost to the innermost.")
+    page: int | None = Field(description="The page on which the passage begins, from 1; null if the text has no pages.")
+
+
+class FoundPassage(PassagePlace):
+    """A passage of a document, scored as a document of its own."""
+
+    number: int = Field(description="The number of the passage in its document, from 0.")
+    text: str
+    score: float
+    lexical: float
+    dense: float
+    cut: Cut | None = Field(None, description="Not null if `text` is shortened to an excerpt.")
+    matches: list[PassageMatch] = Field(description="Where the text has words of the query, with `explain`.")
+
+
 class FoundDocument(BaseModel):
-    """A document of a ranking; its score is `lexical` plus `dense`."""
+    """A document of a ranking, or a passage if `group` is false; its score is `lexical` plus `dense`."""
 
     id: str
     score: float
@@ -129,11 +161,12 @@ class FoundDocument(BaseModel):
     cut: dict[Literal["title", "text"], Cut] | None = Field(
         None, description="The fields that are shortened to an excerpt; `GET /documents/{id}` returns them whole."
     )
+    passages: list[FoundPassage] = Field(description="The best passages of the document, or the passage found.")
     explanation: ScoreExplanation | None = None
 
 
 class QueryResult(BaseModel):
-    """The documents found for one query, best first; equal scores are ordered by id."""
+    """The documents or passages found for one query, best first; equal scores are ordered by id."""
 
     query: str
     hits: list[FoundDocument]
@@ -157,12 +190,13 @@ class SearchResponse(BaseModel):
 
 
 class Document(BaseModel):
-    """A document as the index stores it."""
+    """A document as the index stores it, and where its passages are."""
 
     id: str
     title: str
     text: str
     meta: dict[str, Any]
+    passages: list[PassagePlace]
 
 
 class NewDocument(BaseModel):
@@ -174,6 +208,7 @@ class NewDocument(BaseModel):
     title: Text = ""
     text: Text = ""
     meta: dict[str, Any] = Field({}, description="Metadata fields.")
+    passages: list[PassagePlace] = Field([], description="Ignored: the index cuts the text itself.")
 
 
 class WriteRequest(RequestBody):

@@ -55,15 +55,15 @@ def _add_read_routes(app: FastAPI, service: Service) -> None:
 
     @app.post("/search", response_model=api.SearchResponse, responses=errors, dependencies=reading)
     async def search(body: api.SearchRequest) -> Response:
-        """Return the k best documents for each query, best first."""
+        """Return the k best documents or passages for each query, best first."""
         return _json(await service.search(body))
 
     @app.get(
         "/documents/{id:path}", response_model=api.Document, responses=_errors(401, 404, 503), dependencies=reading
     )
     async def document(id: Annotated[str, Path(max_length=1_000)]) -> Response:
-        """Return the document with this id."""
-        return _json((await service.document(id)).to_dict())
+        """Return the document with this id, and where its passages are."""
+        return _json(await service.document(id))
 
     @app.get("/index", response_model=api.ServerInfo, responses=_errors(401), dependencies=reading)
     async def info() -> Response:

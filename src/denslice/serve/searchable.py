@@ -7,7 +7,7 @@ from typing import Protocol, Unpack
 
 from denslice.index.index_info import IndexInfo
 from denslice.options import SearchKeywords
-from denslice.records import Doc, GivenDocs, Ranking
+from denslice.records import Doc, GivenDocs, Place, Ranking
 
 
 class Searchable(Protocol):
@@ -26,10 +26,13 @@ class Searchable(Protocol):
         """λ, the default weight of the dense score."""
 
     def search_batch(self, texts: Sequence[str], k: int = 10, **options: Unpack[SearchKeywords]) -> list[Ranking]:
-        """Return the k best documents for each text; a ranking explains its scores."""
+        """Return the k best documents or passages for each text; a ranking explains its scores."""
 
     def get(self, id: str) -> Doc | None:
         """Return the document with this id, or None."""
+
+    def places(self, id: str) -> list[Place] | None:
+        """Return where the passages of the document with this id are, in order, or None."""
 
     def add(self, docs: GivenDocs, *, wait: float = 0.0) -> int:
         """Add or replace documents in one commit and return how many."""

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from denslice.errors import InputError, LockedError, MissingShardsError
-from denslice.records import Doc
 from denslice.search.filter import Condition, Every, Filter, Not, Some, parse
 from denslice.search.matches import text_analyzer
-from denslice.serve.answering import Answer, BatchOptions, answers
+from denslice.serve.answering import Answer, BatchOptions, answers, document_json
 from denslice.serve.api import NewDocument, SearchRequest, ServerInfo
 from denslice.serve.background import Background, in_thread
 from denslice.serve.batching import Batcher
@@ -84,18 +83,18 @@ class Service:
             "warnings": list(first.warnings),
         }
 
-    async def document(self, id: str) -> Doc:
-        """Return the document with this id."""
+    async def document(self, id: str) -> dict[str, Any]:
+        """Return the document with this id, as the JSON of api.Document."""
         try:
             async with _acquirable(self._reads), asyncio.timeout(self._limits.timeout):
-                doc = await in_thread(self._readers, partial(self._searchable.get, id))
+                found = await in_thread(self._readers, partial(document_json, self._searchable, id))
         except TimeoutError:
             raise timed_out(self._limits.timeout) from None
         except MissingShardsError as error:
             raise HttpError(503, "incomplete", str(error)) from error
-        if doc is None:
+        if found is None:
             raise HttpError(404, "no_document", "there is no document with this id")
-        return doc
+        return found
 
     def info(self) -> ServerInfo:
         """Describe the index and the limits. Of the folder of a model, only the name is shown."""
@@ -109,7 +108,7 @@ class Service:
 
     async def add(self, documents: Sequence[NewDocument]) -> int:
         """Add documents in one commit and return how many."""
-        given = [one.model_dump(exclude_unset=True) for one in documents]
+        given = [one.model_dump(exclude_unset=True, exclude={"passages"}) for one in documents]
         return await self._write(len(documents), self._searchable.add, given)
 
     async def delete(self, ids: Sequence[str]) -> int:
