@@ -62,6 +62,20 @@ def write_mini(path: Path) -> Index:
     return index
 
 
+def long_docs() -> list[dict[str, Any]]:
+    """Two notes of some thousand words, each word of the second part once, and two short ones."""
+    once = [f"kelp{n} drifts past buoy{n}." for n in range(900)]
+    notes = [" ".join([*TEXTS[:4] * 30, *once[half::2]]) for half in (0, 1)]
+    return [{"id": f"long{n}", "title": f"Log {n}", "text": text} for n, text in enumerate(notes)] + docs(0, 2)
+
+
+def write_long(path: Path) -> Index:
+    """Long documents with default settings. `format-3-long` was written before documents were cut into passages."""
+    index = Index.create(path, "bm25")
+    index.add(long_docs())
+    return index
+
+
 def write_vectors(path: Path) -> Index:
     """Ready vectors with dense ones, two segments, a deletion, sliced queries."""
     weights, dense = vectors()
@@ -106,10 +120,13 @@ def pack(name: str, index: Index, expected: Told) -> None:
         packed.writestr(zipfile.ZipInfo("expected.json"), json.dumps(expected, indent=1, ensure_ascii=False), 8)
 
 
+KINDS = {"bm25": write_bm25, "mini": write_mini, "vectors": write_vectors, "passages": write_long}
+
+
 def main() -> int:
     """Writes what is not there yet."""
     weights, dense = vectors()
-    for name, write in (("bm25", write_bm25), ("mini", write_mini), ("vectors", write_vectors)):
+    for name, write in KINDS.items():
         if not (FOLDER / f"format-{INDEX_FORMAT}-{name}.zip").exists():
             with tempfile.TemporaryDirectory() as folder:
                 index = write(Path(folder) / "index")

@@ -36,13 +36,13 @@ def state(path: Path) -> list[list[Any]]:
         with open_index(path) as index:
             index.verify()
             docs = list(index.docs())
-    return [[doc.id, doc.title, doc.text, dict(doc.meta)] for doc in docs]
+    return sorted([[doc.id, doc.title, doc.text, dict(doc.meta)] for doc in docs], key=str)
 
 
 def kill(folder: Path, kills: int, seed: int) -> Counter[str]:
     """Kills so many upgrades; what happened, counted."""
     rng, told = random.Random(seed), Counter[str]()
-    expected = {name: golden.unpacked(name, folder / name)["docs"] for name in NAMES}
+    expected = {name: sorted(golden.unpacked(name, folder / name)["docs"], key=str) for name in NAMES}
     began = time.perf_counter()
     for name in NAMES:
         upgrade(Path(shutil.copytree(folder / name, folder / f"{name}-first")))

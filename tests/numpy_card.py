@@ -233,16 +233,44 @@ def dense(together: int) -> Callable[..., None]:
         grid: Grid, tiles: np.ndarray, queries: np.ndarray, vectors: np.ndarray, scores: np.ndarray,
         tile_rows: int, places: int, width: int,
     ) -> None:  # fmt: skip
-        queries, vectors = records(queries, together * grid[1]), vectors.view(np.float32)
+        vectors = vectors.view(np.float32)
         for q in range(together * grid[1]):
             for at, tile in enumerate(tiles.view(TILE)):
                 rows = at_address(tile["dense"], tile["count"] * width, np.float16).reshape(-1, width)
                 found = rows.astype(np.float32) @ vectors[q * width : (q + 1) * width]
                 scores[q * places + at * tile_rows :][: tile["count"]] = found
-                queries[q]["dense_lowest"] = min(queries[q]["dense_lowest"], ordered(found.min()))
-                queries[q]["dense_highest"] = max(queries[q]["dense_highest"], ordered(found.max()))
+                if queries is not None:
+                    keep_range(records(queries, q + 1)[q], found)
 
     return kernel
+
+
+def pool(
+    grid: Grid, tiles: np.ndarray, queries: np.ndarray, products: np.ndarray, scores: np.ndarray, tile_rows: int,
+    places: int, passages: int,
+) -> None:  # fmt: skip
+    assert grid[0] % (places // tile_rows) == 0
+    for q, query in enumerate(records(queries, grid[1])):
+        for at, tile in enumerate(tiles.view(TILE)):
+            mine = products[q * passages + int(tile["products"]) : (q + 1) * passages]
+            found = np.array([pooled(tile, row, mine, query["best"]) for row in range(tile["count"])], np.float32)
+            scores[q * places + at * tile_rows :][: len(found)] = found
+            keep_range(query, found)
+
+
+def pooled(tile: np.void, row: int, products: np.ndarray, best: np.float32) -> np.float32:
+    """The dense score of a document, whose passages have these products among others of their segment."""
+    if not tile["passage_starts"]:
+        return np.float32(products[row])
+    start, end = at_address(int(tile["passage_starts"]) + 4 * row, 2, np.uint32).tolist()
+    shares = at_address(int(tile["passage_shares"]) + 4 * start, end - start, np.float32)
+    mean = (products[start:end] * shares).sum()
+    return np.float32(mean + best * (products[start:end].max() - mean))
+
+
+def keep_range(query: np.void, scores: np.ndarray) -> None:
+    query["dense_lowest"] = min(query["dense_lowest"], ordered(scores.min()))
+    query["dense_highest"] = max(query["dense_highest"], ordered(scores.max()))
 
 
 def scale(grid: Grid, queries: np.ndarray, count: int) -> None:
@@ -352,8 +380,7 @@ def rescore(
             words = bound if query["flags"] & BOUNDS else exact_lexical(tile, at, table[q * vocab :][:vocab], sieve)
             meaning = np.float32(0)
             if query["flags"] & DENSE_OF_CANDIDATES:
-                vector = at_address(int(tile["dense"]) + 2 * width * at, width, np.float16).astype(np.float32)
-                meaning = vector @ vectors[q * width : (q + 1) * width]
+                meaning = exact_dense(tile, at, vectors[q * width : (q + 1) * width], query["best"])
             elif query["flags"] & EXTRA:
                 meaning = extra[q * places + row]
             total = np.float32(words + meaning)
@@ -375,6 +402,14 @@ def exact_lexical(tile: np.void, row: int, table: np.ndarray, sieve: np.ndarray)
     for product in (table[keys].astype(np.float64) * weights * asked).tolist():
         total += product
     return np.float32(total)
+
+
+def exact_dense(tile: np.void, row: int, vector: np.ndarray, best: np.float32) -> np.float32:
+    last = row
+    if tile["passage_starts"]:
+        last = int(at_address(int(tile["passage_starts"]) + 4 * row, 2, np.uint32)[1]) - 1
+    vectors = at_address(tile["dense"], (last + 1) * len(vector), np.float16).reshape(-1, len(vector))
+    return pooled(tile, row, vectors.astype(np.float32) @ vector, best)
 
 
 def order(
@@ -449,5 +484,5 @@ def scaled(query: np.void, score: float | np.float32) -> int:
 
 KERNELS: dict[str, Callable[..., None]] = {
     "measure": measure, "arrange": arrange, "begin": begin, "dense_one": dense(1), "dense_four": dense(4),
-    "scale": scale, "score": score, "collect": collect, "cut": cut, "rescore": rescore, "order": order,
+    "pool": pool, "scale": scale, "score": score, "collect": collect, "cut": cut, "rescore": rescore, "order": order,
 }  # fmt: skip

@@ -6,7 +6,6 @@ import fcntl
 import hashlib
 import json
 import os
-import pty
 import resource
 import signal
 import subprocess
@@ -19,15 +18,13 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from typer.testing import CliRunner, Result
 
+from command_line import assert_one_line, denslice, on_terminal, process, write_docs
 from denslice import __version__
-from denslice.__main__ import app
 from denslice.corpus.runs import read_run
 from denslice.index.index import Index
 from waiting import wait_until
 
-DENSLICE = [sys.executable, "-c", "from denslice.__main__ import main; main()"]
 DOCS: list[dict[str, Any]] = [
     {"id": "cats", "title": "On cats", "text": "The cats sat on the mat, easily.", "year": 2020},
     {"id": "dogs", "text": "Dogs chase cats."},
@@ -35,20 +32,6 @@ DOCS: list[dict[str, Any]] = [
 ]
 
 Snapshot = Mapping[str, str]
-
-
-def denslice(*arguments: object) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def process(*arguments: object, **options: Any) -> subprocess.Popen[str]:
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen([*DENSLICE, *map(str, arguments)], **{**pipes, **options})
-
-
-def write_docs(path: Path, docs: list[dict[str, Any]] = DOCS) -> Path:
-    path.write_text("".join(json.dumps(doc) + "\n" for doc in docs))
-    return path
 
 
 def write_npz(path: Path, ids: list[str], rows: list[list[float]]) -> Path:
@@ -64,19 +47,10 @@ def contents(folder: Path) -> Snapshot:
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-def assert_one_line(result: Result, *parts: str) -> None:
-    assert result.exit_code == 2, result.output
-    assert result.stdout == ""
-    assert result.stderr.startswith("error: ")
-    assert result.stderr.count("\n") == 1
-    for part in parts:
-        assert part in result.stderr
-
-
 @pytest.fixture
 def index(tmp_path: Path) -> Path:
     folder = tmp_path / "my.idx"
-    result = denslice("index", write_docs(tmp_path / "docs.jsonl"), "--to", folder, "--encoder", "bm25")
+    result = denslice("index", write_docs(tmp_path / "docs.jsonl", DOCS), "--to", folder, "--encoder", "bm25")
     assert result.exit_code == 0, result.output
     return folder
 
@@ -85,7 +59,7 @@ def index(tmp_path: Path) -> Path:
 
 
 def test_index_makes_an_index_and_says_so_in_one_line(tmp_path: Path) -> None:
-    result = denslice("index", write_docs(tmp_path / "docs.jsonl"), "--to", tmp_path / "my.idx")
+    result = denslice("index", write_docs(tmp_path / "docs.jsonl", DOCS), "--to", tmp_path / "my.idx")
     assert result.stdout.startswith(f"indexed 3 documents into {tmp_path / 'my.idx'} (")
     assert result.stdout.count("\n") == 1
     assert result.stderr == ""
@@ -101,7 +75,7 @@ def test_index_adds_to_an_index_that_is_there(index: Path, tmp_path: Path) -> No
 
 
 def test_index_passes_its_options_on(tmp_path: Path) -> None:
-    docs = write_docs(tmp_path / "docs.jsonl")
+    docs = write_docs(tmp_path / "docs.jsonl", DOCS)
     options = ["--slices", "16", "--slicing", "random", "--query", "sliced", "--language", "german", "--skip", "1"]
     assert denslice("index", docs, "--to", tmp_path / "my.idx", *options, "--seed", "7").exit_code == 0
     info = Index.open(tmp_path / "my.idx").info()
@@ -110,7 +84,7 @@ def test_index_passes_its_options_on(tmp_path: Path) -> None:
 
 
 def test_index_makes_missing_parent_folders_and_takes_an_empty_folder(tmp_path: Path) -> None:
-    docs = write_docs(tmp_path / "docs.jsonl")
+    docs = write_docs(tmp_path / "docs.jsonl", DOCS)
     (tmp_path / "empty").mkdir()
     for to in (tmp_path / "a" / "b" / "my.idx", tmp_path / "empty"):
         assert denslice("index", docs, "--to", to).exit_code == 0
@@ -245,7 +219,7 @@ def test_lines_with_vectors_want_the_encoder_named(tmp_path: Path) -> None:
     ],
 )
 def test_options_that_are_not_the_index_own_are_refused(tmp_path: Path, option: str, value: str, made: str) -> None:
-    index, given = tmp_path / "my.idx", write_docs(tmp_path / "docs.jsonl")
+    index, given = tmp_path / "my.idx", write_docs(tmp_path / "docs.jsonl", DOCS)
     assert denslice("index", given, "--to", index, "--encoder", "bm25", "--slices", "768").exit_code == 0
     before, docs = contents(index), write_docs(tmp_path / "more.jsonl", [{"id": "new", "text": "x"}])
     told = f"was made with --{option} {made}, not {value}"
@@ -262,7 +236,7 @@ def test_an_index_that_keeps_every_token_cannot_be_sliced_later(index: Path, tmp
 
 
 def test_a_slicing_without_slices_is_refused(tmp_path: Path) -> None:
-    docs = write_docs(tmp_path / "docs.jsonl")
+    docs = write_docs(tmp_path / "docs.jsonl", DOCS)
     for option in ("--slicing=stride", "--query=sliced"):
         assert_one_line(denslice("index", docs, "--to", tmp_path / "my.idx", option), "give slices too")
     assert list(tmp_path.iterdir()) == [docs]
@@ -270,13 +244,13 @@ def test_a_slicing_without_slices_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("option", ["--slicing=odd", "--encoder=odd", "--query=odd", "--slices=0", "--language=odd"])
 def test_settings_that_cannot_be_leave_nothing(tmp_path: Path, option: str) -> None:
-    docs = write_docs(tmp_path / "docs.jsonl")
+    docs = write_docs(tmp_path / "docs.jsonl", DOCS)
     assert_one_line(denslice("index", docs, "--to", tmp_path / "new" / "my.idx", option))
     assert list(tmp_path.iterdir()) == [docs]
 
 
 def test_an_index_is_not_made_over_something_else(tmp_path: Path) -> None:
-    docs, folder = write_docs(tmp_path / "docs.jsonl"), tmp_path / "photos"
+    docs, folder = write_docs(tmp_path / "docs.jsonl", DOCS), tmp_path / "photos"
     folder.mkdir()
     (folder / "cat.jpg").write_bytes(b"cat")
     before = contents(tmp_path)
@@ -297,7 +271,7 @@ def test_an_index_of_another_format_is_refused(index: Path, tmp_path: Path) -> N
 
 
 def test_where_nothing_can_be_made_one_line_says_so(tmp_path: Path) -> None:
-    docs = write_docs(tmp_path / "docs.jsonl")
+    docs = write_docs(tmp_path / "docs.jsonl", DOCS)
     assert_one_line(denslice("index", docs, "--to", "/proc/my.idx"), "/proc/my.idx: cannot make an index here")
 
 
@@ -380,14 +354,14 @@ def test_a_killed_run_is_cleared_away_by_the_next(tmp_path: Path, slow: Path) ->
     running.communicate(timeout=200)
     os.close(feed)
     assert not (tmp_path / "my.idx").exists()
-    docs = write_docs(tmp_path / "docs.jsonl")
+    docs = write_docs(tmp_path / "docs.jsonl", DOCS)
     assert denslice("index", docs, "--to", tmp_path / "my.idx").exit_code == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["docs.jsonl", "my.idx", "slow.jsonl"]
 
 
 def test_a_run_that_is_alive_is_left_alone(tmp_path: Path, slow: Path) -> None:
     running, feed = begin(slow, tmp_path / "my.idx")
-    docs = write_docs(tmp_path / "docs.jsonl")
+    docs = write_docs(tmp_path / "docs.jsonl", DOCS)
     assert_one_line(denslice("index", docs, "--to", tmp_path / "my.idx"), f"process {running.pid} is making")
     os.close(feed)
     out, told = running.communicate(timeout=200)
@@ -401,9 +375,9 @@ def test_a_run_that_is_alive_is_left_alone(tmp_path: Path, slow: Path) -> None:
 def test_search_prints_tabs_and_no_colours_into_a_pipe(index: Path) -> None:
     result = denslice("search", index, "easily cat")
     first, second = (line.split("\t") for line in result.stdout.splitlines())
-    assert (first[0], first[2:]) == ("1", ["cats", "On cats", "The cats sat on the mat, easily."])
+    assert (first[0], first[2:]) == ("1", ["cats", "On cats", "The cats sat on the mat, easily.", ""])
     assert float(first[1]) > float(second[1])
-    assert (second[0], second[2:]) == ("2", ["dogs", "", "Dogs chase cats."])
+    assert (second[0], second[2:]) == ("2", ["dogs", "", "Dogs chase cats.", ""])
     assert result.stderr == ""
 
 
@@ -425,7 +399,7 @@ def test_search_shows_what_the_slicing_lost(tmp_path: Path) -> None:
 def test_search_prints_one_json_object_for_each_hit(index: Path) -> None:
     hits = [json.loads(line) for line in denslice("search", index, "easily cat", "--json").stdout.splitlines()]
     assert [hit["id"] for hit in hits] == ["cats", "dogs"]
-    assert list(hits[0]) == ["id", "score", "lexical", "dense", "title", "text", "meta"]
+    assert list(hits[0]) == ["id", "score", "lexical", "dense", "title", "text", "meta", "passages"]
     assert hits[0]["meta"] == {"year": 2020}
 
 
@@ -472,29 +446,6 @@ def test_indexing_on_a_terminal_shows_a_bar(index: Path, tmp_path: Path) -> None
     assert "indexing" in shown
     assert "3/3" in shown
     assert "indexed 3 documents into" in shown
-
-
-def on_terminal(*arguments: object) -> str:
-    """What a terminal of 100 columns is sent."""
-    screen, theirs = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100"}
-    for name in ("NO_COLOR", "FORCE_COLOR"):
-        environment.pop(name, None)
-    running = process(*arguments, stdout=theirs, stderr=theirs, env=environment)
-    os.close(theirs)
-    shown = b""
-    while chunk := _read(screen):
-        shown += chunk
-    os.close(screen)
-    assert running.wait(timeout=200) == 0, shown
-    return shown.decode()
-
-
-def _read(screen: int) -> bytes:
-    try:
-        return os.read(screen, 65_536)
-    except OSError:  # Linux says EIO when the other side is closed
-        return b""
 
 
 def test_a_reader_that_goes_away_is_no_error(index: Path) -> None:
@@ -577,7 +528,9 @@ def test_a_filter_that_is_none_is_refused(index: Path, where: str) -> None:
 def test_filterable_fields_are_named_with_commas(tmp_path: Path) -> None:
     folder = tmp_path / "my.idx"
     assert (
-        denslice("index", write_docs(tmp_path / "docs.jsonl"), "--to", folder, "--filterable", "year,lang").exit_code
+        denslice(
+            "index", write_docs(tmp_path / "docs.jsonl", DOCS), "--to", folder, "--filterable", "year,lang"
+        ).exit_code
         == 0
     )
     assert json.loads(denslice("info", folder, "--json").stdout)["filterable"] == ["year", "lang"]
@@ -615,7 +568,7 @@ def test_info_shows_what_the_index_is(index: Path) -> None:
 
 
 def test_info_shows_the_slicing(tmp_path: Path) -> None:
-    docs = write_docs(tmp_path / "docs.jsonl")
+    docs = write_docs(tmp_path / "docs.jsonl", DOCS)
     assert denslice("index", docs, "--to", tmp_path / "my.idx", "--encoder", "bm25", "--slices", "768").exit_code == 0
     shown = dict(line.split(maxsplit=1) for line in denslice("info", tmp_path / "my.idx").stdout.splitlines())
     assert (shown["slicing"], shown["slices"]) == ("learned", "768")
@@ -630,7 +583,9 @@ def test_the_version_is_printed() -> None:
 
 def test_help_names_every_command() -> None:
     shown = denslice("--help").stdout
-    assert all(name in shown for name in ("demo", "index", "search", "export-docs", "run", "verify", "info"))
+    assert all(
+        name in shown for name in ("demo", "index", "search", "show", "ls", "export-docs", "run", "verify", "info")
+    )
 
 
 def test_help_waits_for_nothing_heavy() -> None:

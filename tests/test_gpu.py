@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,18 @@ from denslice.__main__ import app
 from denslice.bench.gpu_collection import HEAVIEST
 from denslice.bench.synthetic import SyntheticCollection
 from denslice.errors import GpuMemoryError, IndexFormatError
+from denslice.grouping import documents_of
 from denslice.index.reader import Reader
+from denslice.index.writer import Writer
 from denslice.options import OpenOptions, SearchOptions
+from denslice.records import Doc, Place
 from denslice.search.cpu.score_units import WIDE
 from denslice.search.gpu import layout, upload
 from denslice.search.gpu.cuda import cuda_devices, device_numbers
 from denslice.search.gpu.device import Device
 from denslice.search.gpu.gpu_searcher import GpuSearcher
 from denslice.search.gpu.gpu_share import RECORD
+from denslice.store.lock import WAIT_SECONDS
 from denslice.store.manifest import Manifest
 from denslice.store.snapshot import Snapshot
 from denslice.vectors import Encoded
@@ -302,6 +307,138 @@ def test_a_card_arranges_postings_as_the_definition_does(tmp_path: Path) -> None
             np.testing.assert_array_equal(ours, theirs)
 
 
+# Documents of several passages
+
+
+PASSAGE_WAYS: tuple[dict[str, Any], ...] = (
+    {"k": 1},
+    {"k": 400},
+    {"k": 20, "mode": "dense"},
+    {"k": 20, "mode": "lexical"},
+    {"k": 20, "where": {"n": {"lt": 30}}},
+    {"k": 20, "theta": 2.0, "candidates": 60},
+    {"k": 20, "candidates_from": "lexical", "candidates": 50},
+    {"k": 20, "candidates_from": "lexical", "theta": 2.0, "candidates": 50},
+    {"k": 20, "group": False},
+    {"k": 5, "group": False, "where": {"n": {"gte": 20}}},
+)
+
+
+def made_of_passages(folder: Path) -> Index:
+    """Three segments: documents of 1 to 300 passages, documents of one, and first short and then long documents."""
+    index = Index.create(folder / "my.idx", "vectors", vocab=VOCAB, slices=40, filterable=["n"])
+    rng = np.random.default_rng(6)
+    mixed = rng.permutation(np.repeat([1, 2, 7, 64, 300], [50, 20, 15, 5, 2])).tolist()
+    for name, counts in (("a", mixed), ("b", [1] * 40), ("c", [2] * 18 + [7] * 16 + [64] * 16)):
+        index.write(partial(_add_encoded, _passage_batch(name, counts, rng)), WAIT_SECONDS)
+    index.delete([f"{name}{n}" for name in "abc" for n in range(0, 40, 3)])
+    return index
+
+
+def _add_encoded(batch: tuple[list[Doc], Encoded], writer: Writer) -> int:
+    return writer.add_encoded([batch])
+
+
+def _passage_batch(name: str, counts: list[int], rng: np.random.Generator) -> tuple[list[Doc], Encoded]:
+    places = []
+    for count in counts:
+        ends = np.cumsum(rng.integers(5, 60, count)).tolist()
+        places.append([Place(start, end) for start, end in pairwise([0, *ends])])
+    passages = sum(counts)
+    weights = sp.csr_array(exact(int(rng.integers(1000)), (passages, VOCAB), 0.1))
+    dense = rng.standard_normal((passages, DIMENSIONS)).astype(np.float32)
+    docs = [Doc(f"{name}{n}", "a" * some[-1].end, meta={"n": n}) for n, some in enumerate(places)]
+    encoded = Encoded(weights, dense)
+    return docs, encoded if max(counts) == 1 else documents_of(encoded, places)
+
+
+def assert_alike(ours: Ranking, theirs: Ranking) -> None:
+    """The same documents and passages; dense scores are summed in another order."""
+    assert (ours.ids, ours.passages) == (theirs.ids, theirs.passages)
+    np.testing.assert_allclose(ours.scores, theirs.scores, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(ours.parts, theirs.parts, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("cards", "leave_out"), [(1, ()), (2, ()), (2, ("rows",))], ids=str)
+def test_a_card_finds_documents_of_many_passages_as_the_cpu_does(
+    tmp_path: Path, device: Callable[[], Device], cards: int, leave_out: tuple[str, ...]
+) -> None:
+    index = made_of_passages(tmp_path)
+    assert [s.passage_starts is None for s in index.reader.snapshot.segments] == [False, True, False]
+    card = on_card(index, *(device() for _ in range(cards)), leave_out=leave_out)
+    queries, asked = exact(10, (5, VOCAB), 0.5), np.random.default_rng(7).standard_normal((5, DIMENSIONS))
+    for how in PASSAGE_WAYS:
+        found = card.search_vectors_batch(queries, dense=asked, **how)
+        for ours, theirs in zip(found, index.search_vectors_batch(queries, dense=asked, **how), strict=True):
+            assert_alike(ours, theirs)
+        assert_alike(card.search_vectors(queries[:1], dense=asked[0], **how), found[0])
+
+
+@pytest.mark.parametrize("best", [0.0, 0.25, 1.0])
+def test_the_share_of_the_best_passage_comes_from_the_options(
+    tmp_path: Path, device: Callable[[], Device], best: float
+) -> None:
+    index = made_of_passages(tmp_path)
+    card, alone = on_card(index, device()), on_card(index, device(), leave_out=("rows",))
+    query = Encoded(sp.csr_array(exact(10, (1, VOCAB), 0.5)), vectors(20, (1, DIMENSIONS)))
+    for options in (SearchOptions(30, best=best), SearchOptions(30, best=best, candidates_from="lexical")):
+        ours, others, theirs = (
+            one.reader.rank_encoded([Query("q")], query, options)[0] for one in (card, alone, index)
+        )
+        assert_alike(ours, theirs)
+        assert_alike(others, theirs)
+
+
+def test_documents_of_one_passage_beside_others_have_the_score_of_their_passage(
+    tmp_path: Path, device: Callable[[], Device]
+) -> None:
+    index = made_of_passages(tmp_path)
+    vector = np.random.default_rng(7).standard_normal(DIMENSIONS).astype(np.float32)
+    found = on_card(index, device()).search_vectors(np.zeros((1, VOCAB)), dense=vector, k=400, mode="dense", lam=1.0)
+    scores, plain = dict(zip(found.ids, found.scores, strict=True)), index.reader.snapshot.segments[1]
+    assert plain.dense is not None
+    products = plain.dense.astype(np.float32) @ vector
+    for row in plain.live_row_numbers().tolist():
+        assert scores[f"b{row}"] == pytest.approx(products[row], rel=1e-5, abs=1e-5)
+
+
+def test_the_memory_of_passages_is_counted(tmp_path: Path) -> None:
+    cut, plain, _ = made_of_passages(tmp_path).reader.snapshot.segments
+    passages = layout.passage_count(cut)
+    assert passages > 5 * cut.rows
+    sizes = upload.sizes_of(cut, (), 16, pooled=True)
+    assert sizes["dense"] == passages * 16 * 2 + 4 * (cut.rows + 1) + 4 * passages  # 12 dimensions take 16
+    assert sizes["search"] > 32 * 4 * passages
+    alone, beside = (upload.sizes_of(plain, (), 16, pooled)["search"] for pooled in (False, True))
+    assert beside - alone == 32 * 4 * plain.rows
+    without = [upload.sizes_of(cut, ("dense",), 16, pooled) for pooled in (False, True)]
+    assert without[0] == without[1]
+    device = NumpyDevice()
+    with device.using():
+        held = upload.upload_segment(device, device.compile(256, 1, DIMENSIONS), cut, (), 16)
+    assert held.sizes["dense"] == sizes["dense"]
+
+
+def test_an_index_of_passages_without_dense_vectors_searches_words_alone(
+    tmp_path: Path, device: Callable[[], Device]
+) -> None:
+    index = made_of_passages(tmp_path)
+    card = on_card(index, device(), leave_out=("dense",))
+    query = exact(10, (1, VOCAB), 0.5)
+    for group in (True, False):
+        found = card.search_vectors(query, k=30, group=group)
+        assert pairs(found) == pairs(index.search_vectors(query, k=30, group=group))
+        assert found.passages == index.search_vectors(query, k=30, group=group).passages
+
+
+def test_tiles_cover_every_passage_once() -> None:
+    for passages in (1, 127, 128, 129, 1000):
+        tiles = layout.passage_tiles(passages, 128)
+        rows = [row for tile in tiles for row in range(tile["first"], tile["first"] + tile["count"])]
+        assert rows == list(range(passages))
+        assert (tiles["count"][:-1] == 128).all()
+
+
 # Threads
 
 
@@ -486,7 +623,7 @@ def _steps(rows: Rows, values: Rows) -> Iterator[tuple[Rows, Rows]]:
 
 
 def test_structs_have_the_sizes_of_the_kernels() -> None:
-    assert (layout.ENTRY.itemsize, layout.TILE.itemsize, layout.QUERY.itemsize) == (8, 104, 104)
+    assert (layout.ENTRY.itemsize, layout.TILE.itemsize, layout.QUERY.itemsize) == (8, 120, 104)
     assert RECORD.size == layout.QUERY.itemsize
     assert WIDE.largest == layout.LARGEST_SCORE
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +17,14 @@ from hypothesis import strategies as st
 
 from denslice import Index
 from denslice.grouping import BEST, POWER, document_scores, document_weights, documents_of, passage_weights
+from denslice.index.doc_batches import DocBatch
 from denslice.records import Doc, Place, Ranking
 from denslice.search.cpu import two_stage
 from denslice.vectors import Encoded, lexical_csr
 
 VOCAB, DIMENSIONS = 12, 4
 Rows = npt.NDArray[np.float32]
+Name = TypeVar("Name")  # of a document or a passage
 
 
 @pytest.fixture(params=["numpy", "compiled loops"], scope="module", autouse=True)
@@ -75,8 +78,12 @@ def made(folder: Path, collection: Collection) -> Index:
     half = len(collection.counts) // 2
     for first, last in ((0, half), (half, len(collection.counts))):  # two segments
         if first < last:
-            index.write(lambda writer, b=(first, last): writer.add_encoded([collection.batch(*b)]), 10.0)
+            add(index, collection.batch(first, last))
     return index
+
+
+def add(index: Index, batch: DocBatch) -> None:
+    index.write(lambda writer: writer.add_encoded([batch]), 10.0)
 
 
 def defined_documents(collection: Collection, query: Rows, vector: Rows | None) -> dict[str, float]:
@@ -112,7 +119,7 @@ def defined_passages(collection: Collection, query: Rows, vector: Rows | None) -
     return scores
 
 
-def assert_best(found: list[tuple[object, float]], scores: dict[object, float], k: int) -> None:
+def assert_best(found: Sequence[tuple[Name, float]], scores: Mapping[Name, float], k: int) -> None:
     """Each has the score of the definition, and no other has a higher one."""
     assert len(found) == min(k, len(scores)) == len({name for name, _ in found})
     assert [score for _, score in found] == pytest.approx([scores[name] for name, _ in found], rel=1e-3, abs=1e-4)
@@ -186,7 +193,7 @@ def test_replacing_deleting_and_merging_leave_the_passages_of_the_live_documents
     random = np.random.default_rng(seed)
     query, vector = random.random(VOCAB).astype(np.float32), random.normal(size=DIMENSIONS).astype(np.float32)
     with tempfile.TemporaryDirectory() as folder, made(Path(folder), old) as index:
-        index.write(lambda writer: writer.add_encoded([new.batch(0, len(new.counts))]), 10.0)
+        add(index, new.batch(0, len(new.counts)))
         kept = {f"d{at}" for at in range(len(new.counts), len(old.counts))}
         expected = defined_passages(new, query, vector)
         expected |= {name: s for name, s in defined_passages(old, query, vector).items() if name[0] in kept}
@@ -252,9 +259,9 @@ def test_the_few_best_passages_of_many_documents_are_those_of_the_definition(see
     weights = (random.random((sum(counts), VOCAB)) * (random.random((sum(counts), VOCAB)) < 0.1)).astype(np.float32)
     dense = (random.normal(size=(len(weights), DIMENSIONS)) / 4).astype(np.float16).astype(np.float32)
     collection = Collection(counts, weights, dense, [1] * len(weights))
-    query, vector = random.random(VOCAB).astype(np.float32), random.normal(size=DIMENSIONS).astype(np.float32) / 8
+    query, vector = random.random(VOCAB).astype(np.float32), (random.normal(size=DIMENSIONS) / 8).astype(np.float32)
     with tempfile.TemporaryDirectory() as folder, made(Path(folder), collection) as index:
-        for given_vector in (None, vector, 8 * vector):
+        for given_vector in (None, vector, np.float32(8) * vector):
             found = searched(index, query, given_vector, k, group=False)
             names = list(zip(found.ids, found.passages, strict=True))
             scores = list(zip(names, found.scores, strict=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from denslice.cli.output import snippet
+from denslice.cli.hits_output import snippet
 from denslice.encoders.analysis import Analyzer
 from denslice.search.matches import EXCERPT_WINDOW, MATCHED_CHARACTERS, excerpt, matches
 

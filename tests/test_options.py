@@ -12,6 +12,7 @@ from typer.core import TyperGroup, TyperOption
 
 from denslice import Index, InputError, open_cluster, open_index
 from denslice.__main__ import app
+from denslice.cli.arguments import HELPS
 from denslice.cluster.cluster import Cluster
 from denslice.options import (
     IndexKeywords,
@@ -58,24 +59,32 @@ def test_an_option_that_is_not_there_is_a_type_error_of_python(tmp_path: Any) ->
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "others"),
-    [
-        ("search", SearchOptions, {}),
-        ("search", OpenOptions, {}),
-        ("run", SearchOptions, {"k": 1000}),
-        ("run", OpenOptions, {}),
-        ("serve", OpenOptions, {}),
-    ],
+    ("name", "options"),
+    [("search", SearchOptions), ("search", OpenOptions), ("run", OpenOptions), ("serve", OpenOptions)],
 )
-def test_commands_have_every_option(name: str, options: type, others: Defaults) -> None:
-    flags = {one.name: one for one in command(name).params if isinstance(one, TyperOption)}
-    for option, default in (defaults(options) | others).items():
+def test_commands_have_every_option(name: str, options: type) -> None:
+    flags = flags_of(name)
+    for option, default in defaults(options).items():
         assert flags[option].default == ("" if default == () else default)
-        assert flags[option].help == helps(options)[option]
+        assert flags[option].help == (helps(options) | HELPS)[option]
+
+
+def test_the_flag_passages_turns_the_option_group_off() -> None:
+    flag = flags_of("search")["group"]
+    assert (flag.opts, flag.secondary_opts, flag.default) == ([], ["--passages"], True)
+
+
+def test_the_command_run_has_every_option_but_group_because_a_run_ranks_documents() -> None:
+    flags = flags_of("run")
+    expected = defaults(SearchOptions) | {"k": 1000}
+    assert expected.keys() - flags.keys() == {"group"}
+    for option in expected.keys() - {"group"}:
+        assert flags[option].default == expected[option]
+        assert flags[option].help == helps(SearchOptions)[option]
 
 
 def test_the_command_index_has_every_option_and_names_its_default() -> None:
-    flags = {one.name: one for one in command("index").params if isinstance(one, TyperOption)}
+    flags = flags_of("index")
     for option, default in defaults(IndexOptions).items():
         assert flags[option].default is None
         named = "" if default in (None, ()) else f" Default: {default}."
@@ -121,6 +130,6 @@ def test_options_are_checked_when_they_are_made(wrong: Defaults) -> None:
         SearchOptions(**wrong)
 
 
-def command(name: str) -> Any:
+def flags_of(name: str) -> dict[str | None, TyperOption]:
     assert isinstance(COMMANDS, TyperGroup)
-    return COMMANDS.commands[name]
+    return {one.name: one for one in COMMANDS.commands[name].params if isinstance(one, TyperOption)}

@@ -59,9 +59,10 @@ def document_scores(scores: Floats, starts: Array, shares: Floats, best: float =
     return (means + np.float32(best) * (np.maximum.reduceat(scores, first) - means)).astype(np.float32)
 
 
-def passage_weights(weights: Floats, passages: int, having: Ints) -> Floats:
+def passage_weights(weights: Floats, passages: int | Ints, having: Ints) -> Floats:
     """Return the weights of tokens in the passages that have them, given those in the document.
 
-    `having` says how many of the document's passages have each token: the power mean is over these alone.
+    `passages` is the number of the document's passages, and `having` how many of them have each token: the power mean
+    is over these alone.
     """
     return (weights * (passages / np.maximum(having, 1)) ** (1 / POWER)).astype(np.float32)

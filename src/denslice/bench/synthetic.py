@@ -117,6 +117,7 @@ class SyntheticPart:
     def __init__(self, number: int, first: int, rows: int, postings: Postings, kept: ForwardIndex, dense: Any) -> None:
         self.name = f"part-{number}"
         self.first, self.rows, self.postings, self.kept, self.dense = first, rows, postings, kept, dense
+        self.passage_starts = None  # each document is one passage
 
     def drop_postings(self) -> None:
         """Free the postings after they were uploaded."""

@@ -24,11 +24,13 @@ from denslice.cli.export_command import export
 from denslice.cli.export_docs_command import export_docs
 from denslice.cli.index_command import index
 from denslice.cli.info_command import info
+from denslice.cli.ls_command import ls
 from denslice.cli.merge_command import merge
 from denslice.cli.plan_command import plan
 from denslice.cli.run_command import run
 from denslice.cli.search_command import search
 from denslice.cli.serve_command import serve
+from denslice.cli.show_command import show
 from denslice.cli.upgrade_command import upgrade
 from denslice.cli.verify_command import verify
 from denslice.errors import DensliceError, DensliceWarning
@@ -75,7 +77,8 @@ class Commands(TyperGroup):
 app = typer.Typer(cls=Commands, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
 for command in (
-    demo, index, export, search, export_docs, run, delete, merge, upgrade, backup, verify, info, evaluate, plan, serve
+    demo, index, export, search, show, ls, export_docs, run, delete, merge, upgrade, backup, verify, info, evaluate,
+    plan, serve,
 ):  # fmt: skip
     app.command()(command)
 

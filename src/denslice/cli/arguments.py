@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
@@ -19,11 +19,18 @@ if TYPE_CHECKING:
 IndexFolder = Annotated[Path, typer.Argument(metavar="INDEX", help="Folder of the index.", show_default=False)]
 Wait = Annotated[float, typer.Option(metavar="SECONDS", help="How long to wait for another writer.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Where = Annotated[
+    str | None, typer.Option(metavar="JSON", help='Only documents that pass this filter, such as {"year": 2020}.')
+]
 METAVARS = {"where": "JSON", "filterable": "FIELD,...", "leave_out": "PART,..."}
+NAMES = {"k": "-k", "group": " /--passages"}  # of flags that are not named as their options
+HELPS = {"group": "Return passages, and not documents with their best passages."}  # of a flag that turns an option off
 Command = TypeVar("Command", bound=Callable[..., None])
 
 
-def flags(options: type, *, are_chosen: bool = False, **defaults: Any) -> Callable[[Command], Command]:
+def flags(
+    options: type, *, are_chosen: bool = False, but_for: Sequence[str] = (), **defaults: Any
+) -> Callable[[Command], Command]:
     """Add a flag for each option to a command that takes **options, with its help, and its default or another one.
 
     If `are_chosen` is true, flags that are not given are None, and the help names the default.
@@ -33,13 +40,13 @@ def flags(options: type, *, are_chosen: bool = False, **defaults: Any) -> Callab
         signature = inspect.signature(command, eval_str=True)
         own = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
         types = get_type_hints(options)
-        for one in shown(options):
+        for one in (option for option in shown(options) if option.name not in but_for):
             kind, default = _as_flag(types[one.name], defaults.get(one.name, one.default))
-            help = one.metadata["help"]
+            help = HELPS.get(one.name, one.metadata["help"])
             if are_chosen and default is not None:
                 kind, default, help = kind | None, None, help + ("" if default == "" else f" Default: {default}.")
-            names = ("-k",) if one.name == "k" else ()
-            flag = typer.Option(*names, help=help, metavar=METAVARS.get(one.name))
+            names = (NAMES[one.name],) if one.name in NAMES else ()
+            flag = typer.Option(*names, help=help, metavar=METAVARS.get(one.name), show_default=one.name not in HELPS)
             own.append(
                 inspect.Parameter(
                     one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, flag]

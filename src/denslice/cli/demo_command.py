@@ -49,7 +49,8 @@ def _demo_index(to: Path) -> Index:
 def _demo_questions(index: Index) -> None:
     from rich.text import Text
 
-    from denslice.cli.output import console, print_hits, seconds
+    from denslice.cli.hits_output import print_hits, shown_hits
+    from denslice.cli.output import console, seconds
     from denslice.corpus.demo_docs import QUESTIONS
     from denslice.search.matches import text_analyzer
 
@@ -59,7 +60,7 @@ def _demo_questions(index: Index) -> None:
         ranking = index.search(question, 3)
         took = seconds(time.perf_counter() - began)
         out.print(Text.assemble("\n", (f"“{question}”", "bold"), (f"  {took}", "dim")))
-        print_hits(out, ranking, [ranking.explain(id) for id in ranking.ids], analyze)
+        print_hits(out, shown_hits(index, ranking, explain=True), ranking.tokens(), analyze)
 
 
 def _demo_next(keep: Path | None) -> None:
@@ -69,7 +70,7 @@ def _demo_next(keep: Path | None) -> None:
     out.print("\nEach bar shows what a token added to the score (query weight × document weight), or the dense score.")
     out.print("Next, search text of your own:")
     out.print("  denslice index your-files/ --to my.idx")
-    out.print('  denslice search my.idx "your question" --explain')
+    out.print("  denslice search my.idx your question --explain")
     if keep is None:
         out.print("or keep this index and search it again:")
         out.print("  denslice demo --keep python.idx")

@@ -1,4 +1,4 @@
-"""Output of the command line: hits with snippets and explanations, sizes, and progress on stderr.
+"""Output of the command line: lines and JSON on stdout, sizes and times, and progress on stderr.
 
 Texts of documents are written as rich.text.Text or plainly, never as markup, so that `[bold]` is printed unchanged.
 """
@@ -7,25 +7,16 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
 from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.text import Text
 
-from denslice.records import Explanation, Hit, Ranking, Term
-from denslice.search.matches import MATCHED_CHARACTERS, TextAnalyzer, excerpt, matches
+from denslice.search.matches import MATCHED_CHARACTERS
 
-SNIPPET_LEAD = 30  # characters of a snippet before its first match
-PLAIN_SNIPPET = 160  # characters of a snippet in a pipe
-BAR_WIDTH = 20  # characters of the longest bar
-LOST_LABEL = "lost by the slicing"
-COLLISION_LABEL = " (hash collision)"  # follows a phrase that is not in the query but has the same token
-DENSE_LABEL = "dense score"
-MATCH_STYLE, NAME_STYLE, DIM_STYLE = "bold magenta", "bold cyan", "dim"
+NAME_STYLE, DIM_STYLE = "bold cyan", "dim"
 
 Element = TypeVar("Element")
 
@@ -70,51 +61,7 @@ def progress_bar(what: str, total: int | None = None) -> Iterator[Bar]:
         yield Bar(shown, what, total)
 
 
-# --- hits
-
-
-def show_hits(ranking: Ranking, explained: Sequence[Explanation] | None, analyze: TextAnalyzer) -> None:
-    """Print the hits on a terminal, or write them to a pipe."""
-    out = console()
-    if out.is_terminal:
-        print_hits(out, ranking, explained, analyze)
-    else:
-        write_hits(ranking, explained, analyze)
-
-
-def print_hits(out: Console, ranking: Ranking, explained: Sequence[Explanation] | None, analyze: TextAnalyzer) -> None:
-    """Print the hits on a terminal: name, two lines of text, and a bar for each term if they are explained."""
-    longest = max((share for why in explained or () for share in _shares(why)), default=1.0)
-    indent = len(str(len(ranking))) + 2
-    scores = max((len(f"{hit.score:.2f}") for hit in ranking), default=0)
-    tokens, width = ranking.tokens(), out.width - indent
-    for at, hit in enumerate(ranking):
-        number, score = f"{at + 1:>{indent - 2}}  ", (f"{hit.score:>{scores}.2f}  ", DIM_STYLE)
-        out.print(Text.assemble(number, score, *_name(hit)), no_wrap=True, overflow="ellipsis")
-        for line in snippet(hit.text, tokens, analyze, 2 * width - SNIPPET_LEAD // 2).wrap(out, width):
-            line.rstrip()
-            out.print(Text(" " * indent) + line)
-        for line in _bars(explained[at], longest) if explained else ():
-            out.print(Text(" " * (indent + 2)) + line, no_wrap=True, overflow="ellipsis")
-
-
-def write_hits(ranking: Ranking, explained: Sequence[Explanation] | None, analyze: TextAnalyzer) -> None:
-    """Write the hits to a pipe: rank, score, id, title and snippet between tabs, then a line for each term."""
-    tokens = ranking.tokens()
-    for at, hit in enumerate(ranking):
-        text = snippet(hit.text, tokens, analyze, PLAIN_SNIPPET)
-        write_line("\t".join([str(at + 1), f"{hit.score:.4f}", hit.id, _flat(hit.title), text.plain]))
-        if explained:
-            _write_terms(explained[at])
-
-
-def _write_terms(why: Explanation) -> None:
-    if why.dense:
-        write_line(f"\t{DENSE_LABEL}\t{why.dense:.2f}")
-    for term in why.terms:
-        write_line(f"\t{_label(term)}\t{_product(term)}")
-    for term in why.lost:
-        write_line(f"\t{_label(term)}\t{_product(term)}\t{LOST_LABEL}")
+# --- lines
 
 
 def write_json(value: Mapping[str, Any]) -> None:
@@ -123,74 +70,21 @@ def write_json(value: Mapping[str, Any]) -> None:
     write_line(json.dumps(value, ensure_ascii=ascii_only))
 
 
-def json_hit(hit: Hit, why: Explanation | None) -> dict[str, Any]:
-    """Return the hit as a JSON object, with its terms if it is explained."""
-    fields = hit.to_dict()
-    if why is not None:
-        fields["terms"] = [asdict(term) for term in why.terms]
-        fields["lost"] = [asdict(term) for term in why.lost]
-    return fields
-
-
 def write_line(text: str) -> None:
     """Write a line to stdout."""
     sys.stdout.write(text + "\n")
 
 
-# --- snippets
-
-
-def snippet(text: str, tokens: set[str], analyze: TextAnalyzer, width: int) -> Text:
-    """Return about `width` characters of the text with the most different tokens, which are marked."""
-    flat = _flat(text)
-    start, end = excerpt(flat, tokens, analyze, width, SNIPPET_LEAD)
-    before, after = "… " if start else "", " …" if end < len(flat) or len(text) > MATCHED_CHARACTERS else ""
-    shown = Text(before + flat[start:end] + after)
-    for span in matches(flat[start:end], tokens, analyze):
-        shown.stylize(MATCH_STYLE, span.start + len(before), span.end + len(before))
-    return shown
-
-
-def _flat(text: str) -> str:
+def on_one_line(text: str) -> str:
     """Return the beginning of a text on one line, without characters that would move the cursor of a terminal."""
     return " ".join("".join(char if char.isprintable() else " " for char in text[:MATCHED_CHARACTERS]).split())
 
 
-# --- explanations
-
-
-def _name(hit: Hit) -> list[tuple[str, str]]:
-    """Return the id and title of the hit, or the title alone if it begins with the id."""
-    title = _flat(hit.title)
-    if title.startswith(hit.id):
-        return [(title, NAME_STYLE)]
-    return [(hit.id, NAME_STYLE), (f"  {title}" if title else "", "")]
-
-
-def _shares(why: Explanation) -> list[float]:
-    return [abs(why.dense), *(term.contribution for term in why.terms)]
-
-
-def _bars(why: Explanation, longest: float) -> list[Text]:
-    """Return a line for the dense score and for each term: its name, a bar of its share, and how it is computed."""
-    rows = [(DENSE_LABEL, why.dense, "magenta", f"{why.dense:.2f}")] if why.dense else []
-    rows += [(_label(term), term.contribution, "cyan", _product(term)) for term in why.terms]
-    lost = [(_label(term), _product(term)) for term in why.lost]
-    width = max(map(len, [*(name for name, *_ in rows), *(name for name, _ in lost)]), default=0)
-    lines = []
-    for name, share, colour, told in rows:
-        bar = "█" * max(1, round(BAR_WIDTH * abs(share) / longest))
-        lines.append(Text.assemble(f"{name:<{width}}  ", (f"{bar:<{BAR_WIDTH}}", colour), f"  {told}"))
-    lines += [Text(f"{name:<{width}}  {LOST_LABEL:<{BAR_WIDTH}}  {told}", DIM_STYLE) for name, told in lost]
-    return lines
-
-
-def _label(term: Term) -> str:
-    return _flat(term.token) + (COLLISION_LABEL if term.collision else "")
-
-
-def _product(term: Term) -> str:
-    return f"{term.query_weight:.2f} × {term.doc_weight:.2f} = {term.contribution:.2f}"
+def harmless(line: str) -> str:
+    """Return a line of a text without characters that would move the cursor of a terminal. Tabs remain."""
+    if line.isprintable():
+        return line
+    return "".join(char if char.isprintable() or char == "\t" else " " for char in line)
 
 
 # --- sizes and times

@@ -13,7 +13,7 @@ from denslice.options import OpenOptions, SearchOptions
 
 
 @flags(OpenOptions)
-@flags(SearchOptions, k=1000)
+@flags(SearchOptions, but_for=["group"], k=1000)  # a run ranks documents
 def run(
     folder: IndexFolder,
     queries: Annotated[str, typer.Argument(metavar="QUERIES", help="TSV, JSONL or a BEIR folder.")],

@@ -1,4 +1,4 @@
-"""`denslice search` answers one question with the best documents."""
+"""`denslice search` answers one question with the best documents, or the best passages."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from denslice.options import OpenOptions, SearchOptions
 @flags(SearchOptions)
 def search(
     folder: IndexFolder,
-    question: Annotated[str, typer.Argument(help="What to look for.", show_default=False)],
+    question: Annotated[list[str], typer.Argument(metavar="QUESTION", help="What to look for.", show_default=False)],
     explain: Annotated[bool, typer.Option("--explain", help="Show what each term added to the score.")] = False,
     as_json: AsJson = False,
     **options: Any,
 ) -> None:
-    """Find the documents that answer a question best."""
-    from denslice.cli import output
+    """Find the documents that answer a question best, and where in them. The question needs no quotes."""
+    from denslice.cli.hits_output import json_hit, show_hits, shown_hits
+    from denslice.cli.output import write_json
     from denslice.search.matches import text_analyzer
 
     index = open_folder(folder, taken(OpenOptions, options))
-    ranking = index.search(question, **parsed(options))
-    why = [ranking.explain(id) for id in ranking.ids] if explain else None
-    if not ranking:
+    ranking = index.search(" ".join(question), **parsed(options))
+    hits = shown_hits(index, ranking, explain)
+    if not hits:
         typer.echo("no document matches", err=True)
     elif as_json:
-        for at, hit in enumerate(ranking):
-            output.write_json(output.json_hit(hit, why[at] if why else None))
+        for hit in hits:
+            write_json(json_hit(hit))
     else:
-        output.show_hits(ranking, why, text_analyzer(index.info().encoder_options))
+        show_hits(hits, ranking.tokens(), text_analyzer(index.info().encoder_options))

@@ -119,6 +119,9 @@ class ClusterReader(Reader):
             shards=self.layout.shards,
             replicas=self.replicas.options.replicas,
             documents=self.counts.docs,
+            passages=sum(one.live_passages() for one in self.every_segment())
+            if self.snapshot.manifest.passages
+            else None,
             deleted=sum(segment.deleted for segment in entries),
             segments=len(entries),
             generation=self.generation,

@@ -10,6 +10,7 @@ from typing import NamedTuple
 NEW_LINE, BLANK_LINE, NEW_PAGE = range(3)  # what is between a line and the one before it
 INDENT = 4  # columns by which code is indented
 LONGEST_HEADING = 200  # characters; a longer line is a paragraph
+LONGEST_OVER_SHORT_LINE = 60  # characters; Markdown lets = and - be shorter than the heading above them
 ADORNMENTS = frozenset("=-~^\"'`#*+.:_<>")  # that underline headings of reStructuredText
 _breaks = re.compile(r"\n(?:\s*\n)?")  # with the blank lines that follow
 _fence = re.compile(r"`{3,}(?=[^`]*$)|~{3,}")
@@ -94,12 +95,18 @@ def _fenced_blocks(lines: Sequence[TextLine]) -> list[Block]:
 def _end_of_fence(lines: Sequence[TextLine], first: int) -> int:
     """Return the number of the line after the block that this line opens, or 0 if it opens none."""
     body = lines[first].body
-    if not first and body in ("---", "+++"):
+    if not first and _opens_front_matter(lines):
         return next((n + 1 for n in range(1, len(lines)) if lines[n].body == body), 0)
     fence = body[:1] in ("`", "~") and _fence.match(body)
     if not fence or _is_underline(lines, first):
         return 0
     return next((n + 1 for n in range(first + 1, len(lines)) if _closes(lines[n].body, fence[0])), len(lines))
+
+
+def _opens_front_matter(lines: Sequence[TextLine]) -> bool:
+    """Return whether a text begins with fields in YAML or TOML, and not with a rule."""
+    sign = {"---": ":", "+++": "="}.get(lines[0].body)
+    return sign is not None and len(lines) > 1 and lines[1].after == NEW_LINE and sign in lines[1].body
 
 
 def _closes(body: str, fence: str) -> bool:
@@ -143,7 +150,7 @@ def _headings(text: str, lines: Sequence[TextLine], fenced: Sequence[Block]) -> 
         body = lines[number].body
         if body[:1] not in ADORNMENTS:
             continue
-        if _is_numbered(lines, number):
+        if _has_number_signs(lines, number):
             levels = levels or {("=", False): 1, ("-", False): 2}  # Markdown has only these two
             found.append(_marked_heading(number, body))
         elif _is_underline(lines, number):
@@ -153,7 +160,7 @@ def _headings(text: str, lines: Sequence[TextLine], fenced: Sequence[Block]) -> 
     return found
 
 
-def _is_numbered(lines: Sequence[TextLine], number: int) -> bool:
+def _has_number_signs(lines: Sequence[TextLine], number: int) -> bool:
     """Return whether a line is a heading with number signs, and not a part of a comment of several lines."""
     line = lines[number]
     if not _number_signs.match(line.body) or line.indent >= INDENT or len(line.body) > LONGEST_HEADING:
@@ -176,8 +183,10 @@ def _is_underline(lines: Sequence[TextLine], number: int) -> bool:
     marks, title = lines[number], lines[number - 1]
     if not number or marks.after != NEW_LINE or not _is_adornment(marks.body) or title.indent >= INDENT:
         return False
-    slack = 2 if marks.body[0] in "=-" else -1 if marks.body == "```" or marks.body == "~~~" else 0
-    if not 2 <= len(title.body) <= min(len(marks.body) + slack, LONGEST_HEADING) or _is_adornment(title.body):
+    if marks.body in ("```", "~~~"):  # a fence; underlines with these signs are longer
+        return False
+    longest = max(len(marks.body), LONGEST_OVER_SHORT_LINE if marks.body[0] in "=-" else 0)
+    if not 2 <= len(title.body) <= min(longest, LONGEST_HEADING) or _is_adornment(title.body):
         return False
     return title.after != NEW_LINE or _is_overlined(lines, number)
 

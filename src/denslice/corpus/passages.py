@@ -84,26 +84,56 @@ def _sizes(text: str) -> Ints:
 
 def _placed(text: str, markup: Markup, seams: Sequence[Seam]) -> list[Place]:
     """Return the passages between the cuts with the lowest cost."""
-    spans = list(pairwise(_cheapest(seams)))
-    starts = [_start(text, seams, first, last) for first, last in spans]
-    ends = [seams[last].at for _, last in spans]
+    begins = [seams[0], *(_begin(text, last, seam) for last, seam in pairwise(seams))]
+    spans = list(pairwise(_cheapest(seams, [begin.size for begin in begins])))
+    starts = [_start(text, seams[first], begins[first], seams[end]) for first, end in spans]
+    ends = [seams[end].at for _, end in spans]
     own = [len(text) - len(text.lstrip()), *ends[:-1]]
     pages: Sequence[int | None] = _pages(text, own) if "\f" in text else [None] * len(own)
     return list(map(Place, starts, ends, _paths(markup, own), pages))
 
 
-def _cheapest(seams: Sequence[Seam]) -> list[int]:
-    """Return the numbers of the seams at which the text is cut, the first and the last among them."""
+def _begin(text: str, last: Seam, seam: Seam) -> Seam:
+    """Return where a passage that is cut at a seam begins, with what it repeats from the seam before on.
+
+    What is large is not repeated, but for the last character if the cut is within a run of letters: so every pair of
+    neighbours is in a passage.
+    """
+    if seam.kind in (HEADING, PAGE):
+        return seam
+    if seam.size - last.size <= OVERLAP:
+        return last
+    return _one_character_before(text, seam) if seam.kind == CHARACTER else seam
+
+
+def _one_character_before(text: str, seam: Seam) -> Seam:
+    at = last_character(text, seam.at)
+    return Seam(at, CHARACTER, seam.size - int(_sizes(text[at : seam.at])[-1]))
+
+
+def _start(text: str, own: Seam, begin: Seam, end: Seam) -> int:
+    """Return where a passage starts: where it is cut if what it repeats makes it too large, as with a giant word."""
+    if end.size - begin.size <= LARGEST:
+        return begin.at
+    return last_character(text, own.at) if own.kind == CHARACTER else own.at
+
+
+def _cheapest(seams: Sequence[Seam], begins: Sequence[int]) -> list[int]:
+    """Return the numbers of the seams at which the text is cut, the first and the last among them.
+
+    `begins` are the sizes of the text before the passages that are cut there.
+    """
     sizes = [seam.size for seam in seams]
-    reads = [0, *(last.size if _is_repeated(last, seam) else seam.size for last, seam in pairwise(seams))]
-    inner = [INNER_HEADING * count for count in accumulate(seam.kind == HEADING for seam in seams)]
-    costs, before, first = [-inner[0]], [0], 0  # costs: the lowest up to each seam, less that of all headings up to it
+    headings = 0.0  # the cost of all up to here; `costs` are without it, so that those between two seams are counted
+    costs, before, first = [0.0], [0], 0
     for end in range(1, len(seams)):
-        while first < end - 1 and sizes[end] - reads[first] > LARGEST:
+        while first < end - 1 and sizes[end] - begins[first] > LARGEST:
             first += 1
         start, cost = _best_start(costs, sizes, first, end, AIM if end < len(seams) - 1 else LAST_AIM)
+        cost += headings + COSTS[seams[end].kind]
+        headings += INNER_HEADING * (seams[end].kind == HEADING)
+        costs.append(cost - headings)
         before.append(start)
-        costs.append(cost + COSTS[seams[end].kind] + inner[end - 1] - inner[end])
     cuts = [len(seams) - 1]
     while cuts[-1]:
         cuts.append(before[cuts[-1]])
@@ -119,23 +149,6 @@ def _best_start(costs: Sequence[float], sizes: Sequence[int], first: int, end: i
         if cost < lowest:
             best, lowest = start, cost
     return best, lowest
-
-
-def _is_repeated(last: Seam, seam: Seam) -> bool:
-    """Return whether a passage that begins at a seam can repeat what is between the seam before and this one."""
-    return seam.size - last.size <= OVERLAP and seam.kind not in (HEADING, PAGE)
-
-
-def _start(text: str, seams: Sequence[Seam], first: int, end: int) -> int:
-    """Return where a passage between two seams starts, with what it repeats from the one before it.
-
-    What does not fit is not repeated, but for the last character if the cut is within a run of letters: so every pair
-    of neighbours is in a passage.
-    """
-    own, last = seams[first], seams[max(first - 1, 0)]
-    if _is_repeated(last, own) and seams[end].size - last.size <= LARGEST:
-        return last.at
-    return last_character(text, own.at) if own.kind == CHARACTER else own.at
 
 
 def _pages(text: str, places: Sequence[int]) -> list[int]:

@@ -11,7 +11,7 @@ from denslice.corpus.markup import BLANK_LINE, NEW_LINE, NEW_PAGE, Block, Markup
 from denslice.corpus.word_breaks import is_within_word, may_cut, word_breaks
 from denslice.vectors import Ints
 
-# What begins at a seam, the strongest first. A lead is a heading, or a line that ends in a colon. A CHARACTER is within
+# What begins at a seam, the strongest first. A lead is a heading, or a line that ends in a colon. A CHARACTER is inside
 # a run of letters, in a script that has no spaces between words.
 START, HEADING, PAGE, PARAGRAPH, ITEM, LINE, SENTENCE, AFTER_LEAD, WORD, CHARACTER = range(10)
 NARROWEST, WIDEST = 40, 160  # characters of the longest line of a paragraph that is hard-wrapped
@@ -49,9 +49,11 @@ def seams_of(text: str, markup: Markup, sizes: Ints, largest: int) -> list[Seam]
 
 def _seams(text: str, kinds: Mapping[int, int], sizes: Ints) -> list[Seam]:
     """Return the seams at these places where the text may be cut, in order, and at its end."""
-    places = sorted(at for at in kinds if at < len(text))
+    places = sorted(kinds)
+    if places[-1] == len(text):
+        places.pop()
     if not text.isascii():
-        places = [at for at in places if not at or may_cut(text, at)]
+        places = [0, *(at for at in places[1:] if may_cut(text, at))]
     seams = map(Seam, places, map(kinds.__getitem__, places), sizes[places].tolist())
     return [*seams, Seam(len(text), START, int(sizes[-1]))]
 
@@ -75,17 +77,21 @@ def _line_kinds(markup: Markup, whole: Sequence[Block]) -> list[int | None]:
     lines = markup.lines
     kinds: list[int | None] = [START, *(_kind(last, line) for last, line in pairwise(lines))]
     _unwrap(lines, kinds)
-    for block in markup.fenced:
-        kinds[block.first + 1 : block.end] = (
-            LINE if lines[number].after == NEW_LINE else ITEM for number in range(block.first + 1, block.end)
-        )
-        for number in (block.first, block.end):
-            if number < len(lines) and kinds[number] in (LINE, SENTENCE, None):
-                kinds[number] = PARAGRAPH
+    _set_fences(markup, kinds)
     for block in whole:
         kinds[block.first + 1 : block.end] = [None] * (block.end - block.first - 1)
     _set_headings(markup, kinds)
     return kinds
+
+
+def _set_fences(markup: Markup, kinds: list[int | None]) -> None:
+    """Set the kinds of the lines of fenced blocks, and of the lines with which they and what follows them begin."""
+    for block in markup.fenced:
+        for number in range(block.first + 1, block.end):
+            kinds[number] = LINE if markup.lines[number].after == NEW_LINE else ITEM
+        for number in (block.first, block.end):
+            if number < len(kinds) and kinds[number] in (LINE, SENTENCE, None):
+                kinds[number] = PARAGRAPH
 
 
 def _kind(last: TextLine, line: TextLine) -> int:
@@ -102,9 +108,9 @@ def _kind(last: TextLine, line: TextLine) -> int:
 def _is_item(last: TextLine, line: TextLine) -> bool:
     """Return whether a line is an item of a list; a number other than 1 is one only after an item or a sentence."""
     item = _item.match(line.body)
-    return item is not None and not (
-        item["later"] and not _item.match(last.body) and not _ends_sentence(last.body[-8:])
-    )
+    if item is None or not item["later"]:
+        return item is not None
+    return bool(_item.match(last.body) or _ends_sentence(last.body[-8:]))
 
 
 def _is_lead(line: TextLine) -> bool:
@@ -177,7 +183,7 @@ def _sentences(text: str, lines: Sequence[TextLine], without: Set[int]) -> Itera
 def _thinned(seams: Sequence[Seam], largest: int) -> list[Seam]:
     """Return the seams without those that are close behind another one and not stronger.
 
-    This bounds the number of seams in a passage, and leaves out abbreviations and the numbers of list items.
+    This bounds the number of seams in a passage, and leaves out those after abbreviations and numbers of list items.
     """
     last = seams[0]
     kept = [last]
@@ -193,7 +199,7 @@ def _with_words(text: str, seams: Sequence[Seam], whole: Set[int], sizes: Ints, 
     """Yield the seams, with places between words where the text has no seam for long; not in blocks that fit."""
     for here, after in pairwise(seams):
         yield here
-        if after.size - here.size > largest // 2 and here.at not in whole:
+        if after.size - here.size > (largest if here.at in whole else largest // 2):
             yield from _word_seams(text, here.at, sizes[here.at : after.at + 1].tolist(), largest // 8)
     yield seams[-1]
 

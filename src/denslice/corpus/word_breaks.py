@@ -24,21 +24,29 @@ _JOINS_NEXT = frozenset("\u200c\u200d\u1039\u17d2\u0e40\u0e41\u0e42\u0e43\u0e44\
 _JOINS_LAST = frozenset("\u200c\u200d\u0e30\u0e32\u0e33\u0e45\u0eb0\u0eb2\u0eb3\uff9e\uff9f")
 _is_emoji_part = re.compile("[\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f\udc00-\udfff]").match  # skin tone, tag, half
 _is_flag_letter = re.compile("[\U0001f1e6-\U0001f1ff]").match
-# after a space; in a run without spaces after the signs that end a value or a tag, as in minified JSON and HTML
+# After a space, also one without width. Where there are none, as in minified JSON and HTML, after what ends a value.
 _candidates = re.compile(
-    r"(?<=[\s\u200b])(?=[^\s\u200b])"
+    r"(?<=\s)(?=\S)|(?<=\u200b)(?=[^\s\u200b])"
     rf"|(?<=[\u3000-\u303f\uff01-\uff65{_IDEOGRAPHS}{_SELECTORS}{_UNSPACED}])(?=\w)"
     r"|(?<=[,;|}>])(?=[\"'<{\[$A-Za-z_])"
 )
 
 
 def word_breaks(text: str, start: int, end: int) -> Iterator[int]:
-    """Yield the places after `start` and before `end` at which a text may be cut between words."""
+    """Yield the places after `start` and before `end` at which a text may be cut between words.
+
+    Within a run of letters, a passage repeats at least the character before it; so this one must be able to start it.
+    """
     is_plain = text.isascii()
     for match in _candidates.finditer(text, start + 1, end):
         at = match.start()
-        if at < end and (is_plain or may_cut(text, at)):
+        if at < end and (is_plain or (may_cut(text, at) and _may_repeat(text, at))):
             yield at
+
+
+def _may_repeat(text: str, at: int) -> bool:
+    repeated = last_character(text, at)
+    return not is_within_word(text, at) or repeated == 0 or may_cut(text, repeated)
 
 
 def may_cut(text: str, at: int) -> bool:
@@ -63,7 +71,12 @@ def last_character(text: str, at: int) -> int:
 
 
 def _joins(last: str, after: str) -> bool:
-    if last in _JOINS_NEXT or after in _JOINS_LAST or category(after).startswith("M") or _is_emoji_part(after):
+    """Return whether two neighbours are one character to a reader."""
+    if category(after).startswith("M"):
+        return True
+    if last.isspace():
+        return False
+    if last in _JOINS_NEXT or after in _JOINS_LAST or _is_emoji_part(after):
         return True
     return bool(_is_flag_letter(last) and _is_flag_letter(after))
 

@@ -15,6 +15,7 @@ class IndexInfo:
 
     path: str
     documents: int
+    passages: int | None  # None if documents are not cut into passages
     deleted: int
     segments: int
     generation: int
@@ -40,6 +41,7 @@ class IndexInfo:
         return cls(
             path=str(snapshot.folder),
             documents=snapshot.docs,
+            passages=sum(segment.live_passages() for segment in snapshot.segments) if manifest.passages else None,
             deleted=sum(segment.deleted for segment in manifest.segments),
             segments=len(manifest.segments),
             generation=manifest.generation,

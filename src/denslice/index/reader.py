@@ -115,7 +115,7 @@ class Reader:
         """Return the best documents for each query, given the vectors of the queries."""
         found = self.find(self.query_vectors(encoded, options), options)
         if options.where is not None and not any(one.ids for one in found):
-            self._warn_of_unknown_fields(options.where)
+            self.warn_of_unknown_fields(options.where)
         both = enumerate(zip(queries, found, strict=True))
         return [self._ranking(query, one, Asked(self, query, encoded, at, options)) for at, (query, one) in both]
 
@@ -254,7 +254,7 @@ class Reader:
         passes = [passing(parsed, segment, filterable) for segment in segments]
         return [mask & here if len(here) else mask for mask, here in zip(passes, live, strict=True)]
 
-    def _warn_of_unknown_fields(self, where: Mapping[str, Any]) -> None:
+    def warn_of_unknown_fields(self, where: Mapping[str, Any]) -> None:
         """Warn of each field in a filter without results that no document has."""
         for field in sorted(named_fields(parse(where))):
             if not self._has_field(field):
@@ -336,7 +336,7 @@ class Asked:
 
 def found_doc(segment: Segment, row: int, doc: Doc, query: QueryVectors, passage: int | None) -> FoundDoc:
     """Return a document with its best passages, or one of its passages as a document."""
-    scored = score_passages(segment, row, query)
+    scored = score_passages(segment, np.array([row]), query)
     count = len(scored.lexical)
     places = segment.places(np.array([row]))[row] if count > 1 else [Place(0, len(doc.text))]
     scores = scored.scores

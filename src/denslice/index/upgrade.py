@@ -1,4 +1,4 @@
-"""Upgrades of an index in place, from an older format or from other weights of the embedded model.
+"""Upgrades of an index in place: from an older format, to passages, and to other weights of the embedded model.
 
 The new index is built in a folder within the old one, commit by commit, so that an interrupted upgrade can be resumed.
 When it is complete, its files are moved into the old folder, and a rename of the manifest makes it the index.
@@ -15,9 +15,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from denslice import encoders
+from denslice.corpus.passages import cut
 from denslice.encoders.mini import EMBEDDED
 from denslice.errors import DensliceError, InputError
+from denslice.index.doc_batches import encode_batches
 from denslice.index.index import Index
 from denslice.index.writer import Writer
 from denslice.records import Doc, Progress
@@ -26,12 +30,14 @@ from denslice.store import manifest as manifests
 from denslice.store.files import replace_file, sync_folder
 from denslice.store.folder import Folder
 from denslice.store.format2 import Format2
-from denslice.store.manifest import INDEX_FORMAT, Manifest, SlicingEntry
+from denslice.store.manifest import INDEX_FORMAT, LOSSLESS, Manifest, SlicingEntry
+from denslice.store.segment import Segment
 from denslice.store.segment_writer import StoredBatch
 from denslice.store.snapshot import SUBFOLDERS, UPGRADE, Snapshot, file_names
 
 BEGUN = "begun.json"  # the commit that is upgraded, and whether the new index is complete
 AT_ONCE = 4_096  # documents encoded for one commit
+OLD_SLICES = 768  # of an index that was made before every token was kept by default
 
 
 @dataclass(frozen=True)
@@ -49,7 +55,9 @@ def upgrade(path: Path, progress: Progress | None = None) -> Upgraded:
     if found not in (INDEX_FORMAT, *manifests.UPGRADABLE_FORMATS):
         manifests.check_format(home.path, found)
     try:
-        return (_encoded_again if found == INDEX_FORMAT else _from_format_2)(home.path, progress)
+        before = [_from_format_2(home.path, progress)] if found != INDEX_FORMAT else []
+        steps = [*before, _renewed(home.path, progress)]
+        return Upgraded(steps[-1].docs, "; ".join(step.reason for step in steps if step.reason))
     except OSError as error:
         told = f"could not be upgraded ({error.strerror or error})"
         raise InputError(f"{home.path}: {told}; nothing is lost, and the same command goes on where it was") from error
@@ -72,19 +80,35 @@ def _from_format_2(path: Path, progress: Progress | None) -> Upgraded:
     return Upgraded(old.docs, reason)
 
 
-def _encoded_again(path: Path, progress: Progress | None) -> Upgraded:
-    """Encode the documents of an index again if the embedded model has changed since it was made."""
+def _renewed(path: Path, progress: Progress | None) -> Upgraded:
+    """Encode the documents of an index again if the embedded model has changed, or cut them if they are not cut."""
     with lock.writing(path):
         old = Snapshot(path)
         manifest = old.manifest
-        if not _needs_encoding(manifest.encoder, manifest.encoder_options):
+        if _needs_encoding(manifest.encoder, manifest.encoder_options):
+            docs = (doc for segment in old.segments for doc in segment.live_docs(AT_ONCE))
+            settings = _settings(vars(manifest), vars(manifest.slicing))
+            _build(path, manifest.commit, lambda to: _encode(to, settings, docs, progress))
+            reason = "encoded again with the embedded model as it is now"
+        elif not manifest.passages and manifest.encoder != "vectors":
+            _build(path, manifest.commit, lambda to: _cut(to, old, progress))
+            reason = "documents cut into passages, and long ones encoded again"
+            reason += ", every token kept" if _is_to_be_unsliced(manifest) else ""
+        else:
             snapshot.sweep(path, manifest)
             return Upgraded(old.docs)
-        docs = (doc for segment in old.segments for doc in segment.live_docs(AT_ONCE))
-        settings = _settings(vars(manifest), vars(manifest.slicing))
-        _build(path, manifest.commit, lambda to: _encode(to, settings, docs, progress))
         _take_place(path, {"generation": manifest.generation + 1, "identity": manifest.identity})
-    return Upgraded(old.docs, "encoded again with the embedded model as it is now")
+    return Upgraded(old.docs, reason)
+
+
+def _has_old_default(encoder: str, slices: int | None, kind: str | None, query: str) -> bool:
+    """Return whether an index has the slicing that was the default, and so most likely nobody asked for it."""
+    return (slices, kind, query) == (OLD_SLICES, "learned", "full") and encoder in (EMBEDDED, "bm25")
+
+
+def _is_to_be_unsliced(manifest: Manifest) -> bool:
+    slicing = manifest.slicing
+    return _has_old_default(manifest.encoder, slicing.slices, slicing.kind, manifest.query)
 
 
 def _needs_encoding(encoder: str, options: Mapping[str, Any]) -> bool:
@@ -99,6 +123,8 @@ def _settings(told: Mapping[str, Any], slicing: Mapping[str, Any]) -> dict[str, 
         options.pop("average_length", None)
     kept = {name: slicing[name] for name in ("slices", "skip", "seed")}
     kept |= {"slicing": slicing["kind"], "query": told["query"], "filterable": list(told["filterable"])}
+    if _has_old_default(told["encoder"], slicing["slices"], slicing["kind"], told["query"]):
+        kept |= {"slices": None, "slicing": None}
     return {"encoder": told["encoder"], **kept, "options": options}
 
 
@@ -144,6 +170,52 @@ def _encode(to: Path, settings: Mapping[str, Any], docs: Iterator[Doc], progress
             pass
         while some := list(islice(docs, AT_ONCE)):
             index.add(some, progress=progress)
+
+
+def _cut(to: Path, old: Snapshot, progress: Progress | None) -> None:
+    """Copy documents of one passage with their vectors and encode the others, one segment in each commit."""
+    unsliced = _is_to_be_unsliced(old.manifest)
+    if not manifests.has_manifest(to):
+        snapshot.create(to, _cut_manifest(old.manifest, unsliced))
+    with Index.open(to) as new:
+        done = len(new)
+        for segment in old.segments:
+            if done >= segment.entry.docs:
+                done -= segment.entry.docs
+                continue
+            segment.verify()
+            new.commit_only(partial(_take_cut, old, segment, unsliced), lock.WAIT_SECONDS, progress)
+        new.commit_only(lambda writer: _take_words(writer, old), lock.WAIT_SECONDS)
+
+
+def _take_words(writer: Writer, old: Snapshot) -> int:
+    return writer.take_words(old.words.word(id) for id in range(len(writer.words), len(old.words)))
+
+
+def _take_cut(old: Snapshot, segment: Segment, unsliced: bool, writer: Writer) -> int:
+    """Store the documents of a segment, cut into passages."""
+    _take_words(writer, old)
+    manifest = old.manifest
+    encoder = encoders.load(manifest.encoder, manifest.encoder_options, writer.words)
+    for batch in segment.live_batches(AT_ONCE):
+        is_long = np.array([len(cut(doc.text)) > 1 for doc in batch.docs])
+        short = batch.rows(np.flatnonzero(~is_long))
+        short = short.unsliced() if unsliced else short
+        writer.take_stored(None if unsliced else old.slicing, manifest.dimensions, iter([short] if short.docs else []))
+        if writer.progress:
+            writer.progress(len(short.docs))
+        docs = (doc for doc, chosen in zip(batch.docs, is_long.tolist(), strict=True) if chosen)
+        writer.add_encoded(encode_batches(docs, encoder, cut_docs=True))
+    return 0
+
+
+def _cut_manifest(old: Manifest, unsliced: bool) -> Manifest:
+    """Return the manifest of an empty index with the settings of an old one, whose documents are cut."""
+    slicing = replace(old.slicing, vocab=None, places=None)
+    slicing = replace(slicing, slices=None, kind=None) if unsliced else slicing
+    needs = (*old.needs, LOSSLESS) if unsliced else old.needs
+    empty: dict[str, Any] = {"segments": (), "vocabulary": (), "dimensions": None, "generation": 0}
+    return replace(old, slicing=slicing, needs=needs, passages=True, **empty)
 
 
 def _copy(to: Path, old: Format2, progress: Progress | None) -> None:

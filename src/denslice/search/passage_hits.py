@@ -13,12 +13,13 @@ from itertools import pairwise
 from operator import attrgetter
 
 import numpy as np
+import numpy.typing as npt
 
 from denslice.grouping import POWER, passage_weights
 from denslice.options import SearchOptions
 from denslice.search.query import NO_SCORES, NONE_FOUND, Found, Mask, QueryVectors
 from denslice.store.segment import Segment
-from denslice.vectors import Floats, Ints
+from denslice.vectors import Floats, Ints, spread
 
 SIZES = (0, 1, 4, 16, 64, 256, np.inf)  # documents with so many passages are searched together, by one bound
 MORE = 4  # times as many documents are searched if those found do not prove the best passages
@@ -28,10 +29,12 @@ DocumentSearch = Callable[[QueryVectors, SearchOptions, Sequence[Mask]], Found]
 
 @dataclass(frozen=True)
 class ScoredPassages:
-    """The scores of all passages of a document."""
+    """The scores of all passages of some rows: those of row i are starts[i] to starts[i + 1]."""
 
+    starts: Ints
     lexical: Floats  # (passages,)
-    dense: Floats  # (passages,) of zeros if the query or the document has no dense vector
+    dense: Floats  # (passages,) of zeros if the query or the segment has no dense vectors
+    is_hit: npt.NDArray[np.bool_]  # (passages,) whether a passage has a token of the query, or both have a dense vector
 
     @property
     def scores(self) -> Floats:
@@ -39,14 +42,55 @@ class ScoredPassages:
         return self.lexical + self.dense
 
 
-def score_passages(segment: Segment, row: int, query: QueryVectors) -> ScoredPassages:
-    """Return the scores of the passages of a row."""
-    numbers = segment.passage_numbers(np.array([row]))
-    dense = np.zeros(len(numbers), np.float32)
+def score_passages(segment: Segment, rows: Ints, query: QueryVectors) -> ScoredPassages:
+    """Return the scores of the passages of these rows."""
+    numbers = segment.passage_numbers(rows)
+    counts = np.ones(len(rows), np.int64) if segment.passage_counts is None else segment.passage_counts[rows]
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    lexical = _lexical_scores(segment, rows, counts, query)
+    dense, is_hit = np.zeros(len(numbers), np.float32), lexical > 0
     if query.dense is not None and segment.dense is not None:
-        dense = (segment.dense[numbers].astype(np.float32) @ query.dense).astype(np.float32)
-    weights, having = passage_matrix(segment, row, query.keys)
-    return ScoredPassages((having @ (weights.astype(np.float64) * query.weights)).astype(np.float32), dense)
+        known = (query.products or {}).get(segment.name)
+        vectors = segment.dense[numbers]
+        dense = (vectors.astype(np.float32) @ query.dense).astype(np.float32) if known is None else known[numbers]
+        is_hit |= vectors.any(axis=1)
+    return ScoredPassages(starts, lexical, dense, is_hit)
+
+
+def _lexical_scores(segment: Segment, rows: Ints, counts: Ints, query: QueryVectors) -> Floats:
+    """Return the lexical scores of the passages of these rows, which have so many each."""
+    at, passage_of, row_of = _tokens(segment, rows, counts)
+    keys = segment.kept.keys[at]
+    which = np.searchsorted(query.keys, keys).clip(max=max(0, len(query.keys) - 1))
+    asked = query.keys[which] == keys if len(query.keys) else np.zeros(len(keys), np.bool_)
+    at, passage_of, row_of, which = at[asked], passage_of[asked], row_of[asked], which[asked]
+    pairs, which_pair, having = np.unique(row_of * len(query.keys) + which, return_inverse=True, return_counts=True)
+    first = np.zeros(len(pairs), np.int64)
+    first[which_pair] = at
+    weights = passage_weights(_weights(segment, first), counts[pairs // max(1, len(query.keys))], having)
+    products = (weights[which_pair].astype(np.float64)) * query.weights[which]
+    return np.bincount(passage_of, products, int(counts.sum())).astype(np.float32)
+
+
+def _tokens(segment: Segment, rows: Ints, counts: Ints) -> tuple[Ints, Ints, Ints]:
+    """Return the tokens of the passages as places in `kept`, and the passage and row of each, counted from 0."""
+    starts, ends = segment.kept.starts[rows].astype(np.int64), segment.kept.starts[rows + 1].astype(np.int64)
+    if segment.passage_starts is None:
+        alone = np.arange(len(rows))
+        row_of = np.repeat(alone, ends - starts)
+        return spread(starts, ends), row_of, row_of
+    tokens, token_starts = segment.passage_tokens(rows)
+    passage_of = np.repeat(np.arange(len(token_starts) - 1), np.diff(token_starts))
+    row_of = np.repeat(np.arange(len(rows)), counts)[passage_of]
+    single = np.flatnonzero(counts == 1)  # their tokens are those of the row
+    whole = np.repeat(single, (ends - starts)[single])
+    before = np.cumsum(counts) - counts
+    joined = np.concatenate([tokens, spread(starts[single], ends[single])])
+    return joined, np.concatenate([passage_of, before[whole]]), np.concatenate([row_of, whole])
+
+
+def _weights(segment: Segment, places: Ints) -> Floats:
+    return segment.kept.weights[places].view(np.float16).astype(np.float32)
 
 
 def passage_matrix(segment: Segment, row: int, keys: Ints) -> tuple[Floats, Floats]:
@@ -97,15 +141,37 @@ def best_passages(
         asked, seen = options.k, 0
         while True:
             found = find(bound, replace(options, k=asked, best=1.0), allowed)
-            for at in range(seen, len(found.ids)):
-                least = -best[-1].order[0] if len(best) == options.k else -np.inf
-                if fresh := _expanded(found, at, query, segments, least):
-                    best = sorted([*best, *fresh], key=attrgetter("order"))[: options.k]
+            best = _with_passages(best, found, slice(seen, None), query, segments, options.k)
             seen = len(found.ids)
             if seen < asked or _is_proven(best, options.k, float(found.scores[-1])):
                 break
             asked *= MORE
     return _found(best, query.dense is not None)
+
+
+def _with_passages(
+    best: list[_Candidate], found: Found, new: slice, query: QueryVectors, segments: Sequence[Segment], k: int
+) -> list[_Candidate]:
+    """Return the k best of the passages known and those of documents that were found since."""
+    for number in np.unique(found.segments[new]).tolist():
+        at = np.arange(len(found.ids))[new]
+        at = at[found.segments[at] == number]
+        scored = score_passages(segments[number], found.rows[at], query)
+        least = -best[-1].order[0] if len(best) == k else -np.inf
+        chosen = np.flatnonzero(scored.is_hit & (scored.scores >= least))
+        if len(chosen) > k:  # those that tie with the k-th are kept
+            chosen = chosen[scored.scores[chosen] >= np.partition(scored.scores[chosen], -k)[-k]]
+        fresh = (_candidate(found, at, number, scored, passage) for passage in chosen.tolist())
+        best = sorted([*best, *fresh], key=attrgetter("order"))[:k]
+    return best
+
+
+def _candidate(found: Found, at: Ints, segment: int, scored: ScoredPassages, passage: int) -> _Candidate:
+    which = int(np.searchsorted(scored.starts, passage, side="right")) - 1
+    place = int(at[which])
+    order = (-float(scored.scores[passage]), found.ids[place], passage - int(scored.starts[which]))
+    row = int(found.rows[place])
+    return _Candidate(order, segment, row, float(scored.lexical[passage]), float(scored.dense[passage]))
 
 
 def _is_proven(best: Sequence[_Candidate], k: int, bound: float) -> bool:
@@ -134,24 +200,6 @@ def _within(counts: Ints | None, rows: int, above: float, most: float) -> Mask:
     if counts is None:
         return np.full(rows, above == 0, np.uint8)
     return ((counts > above) & (counts <= most)).astype(np.uint8)
-
-
-def _expanded(
-    found: Found, at: int, query: QueryVectors, segments: Sequence[Segment], least: float
-) -> list[_Candidate]:
-    """Return the passages of a document that are hits and have at least this score."""
-    number, row, id = int(found.segments[at]), int(found.rows[at]), found.ids[at]
-    segment = segments[number]
-    scored = score_passages(segment, row, query)
-    is_hit = scored.lexical > 0
-    if query.dense is not None and segment.dense is not None:
-        is_hit |= segment.dense[segment.passage_numbers(np.array([row]))].any(axis=1)
-    is_hit &= scored.scores >= least
-    scores = scored.scores.tolist()
-    return [
-        _Candidate((-scores[p], id, p), number, row, float(scored.lexical[p]), float(scored.dense[p]))
-        for p in np.flatnonzero(is_hit).tolist()
-    ]
 
 
 def _found(best: Sequence[_Candidate], has_dense: bool) -> Found:

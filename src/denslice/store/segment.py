@@ -144,6 +144,12 @@ class Segment:
         starts = self.passage_starts.astype(np.int64)
         return starts[1:] - starts[:-1]
 
+    def live_passages(self) -> int:
+        """Return the number of passages of live documents."""
+        if self.passage_counts is None:
+            return self.entry.docs
+        return int(self.passage_counts[self.live_row_numbers()].sum())
+
     def passage_numbers(self, rows: Ints) -> Ints:
         """Return the numbers of the passages of these rows, which are the rows of `dense`."""
         starts = self.passage_starts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from denslice.store.container import write_container
 from denslice.store.docs_sqlite import DOCS_FILE, DocumentsWriter
 from denslice.store.files import seal, sync_folder
 from denslice.store.manifest import SegmentEntry
-from denslice.vectors import Array, Ints, Passages, csr, joined_passages, stacked
+from denslice.vectors import Array, Ints, Passages, csr, joined_passages, no_weights, stacked
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -35,6 +35,20 @@ class StoredBatch:
     lengths: Ints  # (docs,) in tokens, 0 if the encoder does not count them
     dense: Array | None = None  # (passages, dimensions)
     passages: Passages | None = None  # None if each document is one passage
+
+    def unsliced(self) -> StoredBatch:
+        """Return the same documents with every weight kept."""
+        width = max(self.kept.shape[1], self.lost.shape[1])
+        parts = [csr((w.data, w.indices, w.indptr), (w.shape[0], width)) for w in (self.kept, self.lost)]
+        every = parts[0] + parts[1]
+        every.sort_indices()
+        return replace(self, kept=every, lost=no_weights(*every.shape))
+
+    def rows(self, chosen: Ints) -> StoredBatch:
+        """Return these documents as a batch of their own; each must be one passage."""
+        docs = [self.docs[at] for at in chosen.tolist()]
+        dense = None if self.dense is None else self.dense[chosen]
+        return StoredBatch(docs, self.kept[chosen], self.lost[chosen], self.lengths[chosen], dense)
 
 
 class SegmentWriter:

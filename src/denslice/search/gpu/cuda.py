@@ -17,7 +17,8 @@ from denslice.vectors import Array
 STAGING_BYTES = 1 << 26  # bytes that are copied to the GPU at a time, through pinned memory of the host
 MACROS = ("SECTIONS", "CHUNK", "BINS", "UNITS", "SIEVE", "KEYS_EACH", "AHEAD", "FEW", "NEAR", "RANKED")  # of layout.py
 KERNELS = (
-    "measure", "arrange", "begin", "dense_one", "dense_four", "scale", "score", "collect", "cut", "rescore", "order",
+    "measure", "arrange", "begin", "dense_one", "dense_four", "pool", "scale", "score", "collect", "cut", "rescore",
+    "order",
 )  # fmt: skip
 
 

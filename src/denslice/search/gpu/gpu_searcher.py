@@ -12,7 +12,6 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from denslice.errors import GpuMemoryError, InputError
-from denslice.grouping import BEST
 from denslice.options import OpenOptions, SearchOptions
 from denslice.search.cpu.addresses import Parts
 from denslice.search.cpu.two_stage import dense_scores_of, rank, rerank, rerank_best
@@ -105,8 +104,9 @@ class GpuSearcher:
     def _check_fits(self, number: int, segments: Sequence[Segment]) -> None:
         """Raise GpuMemoryError if a GPU lacks memory to upload the segments it does not hold, and to search all."""
         total: dict[str, int] = {}
+        pooled = any(segment.passage_starts is not None for segment in segments)
         for segment in segments:
-            sizes = upload.sizes_of(segment, self.options.leave_out, self.section_rows)
+            sizes = upload.sizes_of(segment, self.options.leave_out, self.section_rows, pooled)
             for name in ("search",) if self._key(number, segment) in self._resident.by_key else sizes:
                 total[name] = total.get(name, 0) + sizes[name]
         device = self.devices[number]
@@ -230,7 +230,7 @@ class GpuSearcher:
         positions, bounds, dense = positions[kept], bounds[kept], dense[kept] if len(dense) else dense
         if plan["flags"] & layout.EVERY_CANDIDATE:
             lexical = rerank(self.parts, positions, query)
-            return GpuAnswer(positions, lexical, dense_scores_of(self.parts, positions, query, BEST))
+            return GpuAnswer(positions, lexical, dense_scores_of(self.parts, positions, query, plan["best"]))
         every = np.zeros(self.parts.docs if plan["flags"] & layout.EXTRA else 0, dtype=np.float32)
         every[positions[: len(every)]] = dense
         chosen, lexical = rerank_best(self.parts, positions, bounds, query, every, plan["k"])
@@ -255,7 +255,7 @@ class GpuSearcher:
 
     def _placed(self) -> list[int]:
         """Return the GPU of each segment: the one it is on, or the next in order, so that GPUs have equal shares."""
-        sizes = np.array([len(s.postings.rows) + s.rows for s in self.segments], dtype=np.float64)
+        sizes = np.array([len(s.postings.rows) + layout.passage_count(s) for s in self.segments], dtype=np.float64)
         ends = np.cumsum(sizes)
         share = (ends - sizes / 2) / max(1.0, float(sizes.sum())) * len(self.devices)
         wanted = np.minimum(share.astype(np.int64), len(self.devices) - 1).tolist()

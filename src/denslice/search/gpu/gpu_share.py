@@ -26,6 +26,7 @@ BATCH_CANDIDATES = 1 << 17  # candidates that a query of a batch may have; with 
 INITIAL_KEYS = 1 << 10  # keys that a query may have before the memory is enlarged
 MAX_RECORDINGS = 32
 ROWS_PER_THREAD = 16  # rows of a tile
+POOL_THREADS = 256  # of a block that computes the dense scores of up to as many documents
 STRUCT_CODES = {"<f8": "d", "<f4": "f", "<u4": "I", "<u8": "Q"}
 RECORD = struct.Struct("<" + "".join(STRUCT_CODES[QUERY[name].str] for name in QUERY_FIELDS))  # QUERY, but faster
 FIRST_KEY = QUERY_FIELDS["first_key"]
@@ -52,6 +53,8 @@ class GpuShare:
         self.tile_rows = layout.tile_rows(rows)
         self.width, self.vocab = width, max(1, vocab)
         tiles = [_placed(one.tiles, first) for first, one in segments]
+        passage_tiles = _product_tiles(segments, tiles, self.tile_rows)
+        self.passage_places = len(passage_tiles) * self.tile_rows  # 0 if each document is one passage
         self.tiles = np.concatenate(tiles) if tiles else np.zeros(0, TILE)
         self.segment_tiles = [one.tiles for _, one in segments]
         self.places = len(self.tiles) * self.tile_rows
@@ -64,6 +67,7 @@ class GpuShare:
             resident = max(1, min(device.processor_bytes // (self.shared + 2048), 1536 // self.threads))
             self.launch = device.compile(self.threads, resident, width)
             self.tile_table = device.put(self.tiles.view(np.uint8))
+            self.passage_table = device.put(passage_tiles.view(np.uint8)) if self.passage_places else None
 
     def mask(self, masks: Sequence[npt.NDArray[np.uint8]]) -> Handle | None:
         """Copy the masks of the segments to the GPU, or return None if all are empty and so allow every document."""
@@ -165,6 +169,7 @@ class SearchMemory:
         self.bins = device.empty(n * 2 * layout.BINS, np.uint32)
         self.scores = device.empty(n * share.places, np.uint32)
         self.extra = device.empty(n * share.places if share.width else 0, np.float32)
+        self.products = device.empty(n * share.passage_places, np.float32) if share.passage_places else None
         self.maxima = device.empty(n * (share.places // CHUNK), np.uint32)
         self.candidates, self.finalists = (device.empty(n * self.room, np.uint64) for _ in range(2))
         self.lexical, self.dense = (device.empty(n * self.room, np.float32) for _ in range(2))
@@ -257,15 +262,26 @@ class SearchMemory:
         device.copy_back(self.back, self.outward)
 
     def _launch_dense(self, n: int) -> None:
-        share, (vectors, _, _, queries, *_) = self.share, self.on_gpu.values()
-        groups, record = -(-share.places // (CHUNK * 8)), QUERY.itemsize
+        share, queries = self.share, self.on_gpu["records"]
+        if self.products is None:
+            self._launch_products(n, share.tile_table, share.places, queries, self.extra)
+        else:
+            self._launch_products(n, share.passage_table, share.passage_places, None, self.products)
+            blocks = len(share.tiles) * -(-share.tile_rows // POOL_THREADS)
+            given: tuple[Any, ...] = (share.tile_table, queries, self.products, self.extra)
+            given += (share.tile_rows, share.places, share.passage_places)
+            share.launch("pool", (blocks, n), POOL_THREADS, given, 0)
+        share.launch("scale", (1, 1), 64, (queries, n), 0)
+
+    def _launch_products(self, n: int, tiles: Handle, places: int, queries: Handle | None, to: Handle) -> None:
+        share, vectors, record = self.share, self.on_gpu["vectors"], QUERY.itemsize
+        groups = -(-places // (CHUNK * 8))
         for name, first, count in (("dense_four", 0, n // 4), ("dense_one", n // 4 * 4, n % 4)):
             if count:
-                given: tuple[Any, ...] = (share.tile_table, queries[first * record :])
-                given += (vectors[4 * first * share.width :], self.extra[first * share.places :])
-                given += (share.tile_rows, share.places, share.width)
+                given: tuple[Any, ...] = (tiles, None if queries is None else queries[first * record :])
+                given += (vectors[4 * first * share.width :], to[first * places :])
+                given += (share.tile_rows, places, share.width)
                 share.launch(name, (groups, count), 256, given, 0)
-        share.launch("scale", (1, 1), 64, (queries, n), 0)
 
     def answers(self, count: int) -> list[GpuAnswer | None]:
         """Return the results of the queries, with None for a query that had too many candidates for this memory."""
@@ -297,3 +313,20 @@ def _placed(tiles: npt.NDArray[np.void], first: int) -> npt.NDArray[np.void]:
     placed = tiles.copy()
     placed["first"] += np.uint32(first)
     return placed
+
+
+def _product_tiles(
+    segments: Sequence[tuple[int, GpuSegment]], tiles: Sequence[npt.NDArray[np.void]], rows: int
+) -> npt.NDArray[np.void]:
+    """Return the tiles of all passages, and write to `tiles` where their products are; none if each row is a passage.
+
+    In a segment whose rows are passages, these are the tiles of rows.
+    """
+    made, before = [np.zeros(0, TILE)], 0
+    if all(one.passage_tiles is None for _, one in segments):
+        return made[0]
+    for (_, one), ours in zip(segments, tiles, strict=True):
+        ours["products"] = (before + np.arange(len(ours)) * (one.passage_tiles is None)) * rows
+        made.append(ours if one.passage_tiles is None else one.passage_tiles)
+        before += len(made[-1])
+    return np.concatenate(made)

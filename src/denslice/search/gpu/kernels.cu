@@ -33,13 +33,15 @@ struct Tile { // the rows of one section of one block of a segment
     const u32 *row_starts; // of the tile's rows; the next three are the documents' weights, if the GPU has them
     const void *row_keys;
     const u16 *row_weights;
-    const uint4 *dense; // of the tile's rows, if there are dense vectors
+    const uint4 *dense; // of the tile's rows, or of all passages of the segment, if there are dense vectors
+    const u32 *passage_starts; // the first passage of each of the tile's rows; null if each row is one passage
+    const float *passage_shares; // of all passages of the segment
     u64 weights; // the number of weights of the segment
     u32 keys;
     u32 first; // position of the first row, over all segments
     u32 count; // the number of rows
     u16 block, section, blocks, wide_keys;
-    u32 unused;
+    u32 products; // where those of the segment's passages begin; those of the tile's rows if each is one passage
 };
 
 struct Query {
@@ -52,7 +54,8 @@ struct Query {
     u32 least; // the lowest exact score of the first candidates, as ordered bits
     u32 dense_lowest, dense_highest; // as ordered bits
     u64 cut; // candidates below it are dropped
-    u32 hold, unused; // the number of documents that stage one must not miss
+    u32 hold; // the number of documents that stage one must not miss
+    float best; // the share of the best passage in the dense score of a document
 };
 
 // --- numbers
@@ -257,7 +260,15 @@ __device__ __forceinline__ float dot8(uint4 group, const float *query, float tot
     return total;
 }
 
-// DENSE_LANES threads read a row, each DENSE_STEPS groups of 8 numbers. A row is read once for N queries.
+// Keeps the lowest and the highest dense score of a query, given those of some documents as ordered bits.
+__device__ __forceinline__ void keep_range(Query *query, u32 lowest, u32 highest) {
+    volatile Query &known = *query;
+    if (lowest < known.dense_lowest) atomicMin(&query->dense_lowest, lowest);
+    if (highest > known.dense_highest) atomicMax(&query->dense_highest, highest);
+}
+
+// DENSE_LANES threads read a row, each DENSE_STEPS groups of 8 numbers. A row is read once for N queries. If documents
+// have passages, tiles and rows are those of passages: `queries` is null then, because only `pool` knows the scores.
 template <int N>
 __device__ __forceinline__ void dense_rows(const Tile *tiles, Query *queries, const float *vectors, float *scores,
                                            u32 tile_rows, u32 card_rows, u32 width) {
@@ -311,17 +322,14 @@ __device__ __forceinline__ void dense_rows(const Tile *tiles, Query *queries, co
             }
         }
     }
+    if (!queries) return;
 #pragma unroll
     for (int n = 0; n < N; n++) {
         for (int reach = 16; reach; reach >>= 1) {
             lowest[n] = fminf(lowest[n], __shfl_xor_sync(ALL, lowest[n], reach));
             highest[n] = fmaxf(highest[n], __shfl_xor_sync(ALL, highest[n], reach));
         }
-        if (lane == 0 && lowest[n] <= highest[n]) {
-            volatile Query &known = queries[q + n];
-            if (ordered(lowest[n]) < known.dense_lowest) atomicMin(&queries[q + n].dense_lowest, ordered(lowest[n]));
-            if (ordered(highest[n]) > known.dense_highest) atomicMax(&queries[q + n].dense_highest, ordered(highest[n]));
-        }
+        if (lane == 0 && lowest[n] <= highest[n]) keep_range(queries + q + n, ordered(lowest[n]), ordered(highest[n]));
     }
 }
 
@@ -333,6 +341,70 @@ extern "C" __global__ void dense_one(const Tile *tiles, Query *queries, const fl
 extern "C" __global__ void dense_four(const Tile *tiles, Query *queries, const float *vectors, float *scores,
                                       u32 tile_rows, u32 card_rows, u32 width) {
     dense_rows<4>(tiles, queries, vectors, scores, tile_rows, card_rows, width);
+}
+
+struct Pooled { // some passages of a document
+    float largest, mean; // of their products; in the mean, passages have the weight of their shares
+};
+
+// Reads the products from `start` to `end` with `lanes` threads, of which this one is `part`. `shares` is null if the
+// document is one passage.
+__device__ __forceinline__ Pooled pooled(const float *products, const float *shares, u32 start, u32 end, u32 part,
+                                         u32 lanes) {
+    Pooled all = {-3e38f, 0};
+#pragma unroll 4
+    for (u32 p = start + part; p < end; p += lanes) {
+        float product = products[p];
+        all.largest = fmaxf(all.largest, product);
+        all.mean += product * (shares ? shares[p] : 1);
+    }
+    for (u32 reach = lanes / 2; reach; reach >>= 1) {
+        all.largest = fmaxf(all.largest, __shfl_xor_sync(ALL, all.largest, reach));
+        all.mean += __shfl_xor_sync(ALL, all.mean, reach);
+    }
+    return all;
+}
+
+// Computes the dense score of each document from the products of its passages, as grouping.document_scores does. A
+// document is read by as many threads as the documents of its tile have passages on average, and a much longer one by a
+// whole warp.
+extern "C" __global__ void __launch_bounds__(256) pool(const Tile *tiles, Query *queries, const float *products,
+                                                       float *scores, u32 tile_rows, u32 card_rows, u32 passages) {
+    const u32 MANY = 16; // passages that a thread reads at most
+    __shared__ u32 lowest, highest;
+    u32 blocks = gridDim.x / (card_rows / tile_rows), warps = blocks * (blockDim.x >> 5), q = blockIdx.y; // of a tile
+    const Tile &tile = tiles[blockIdx.x / blocks];
+    const u32 *starts = tile.passage_starts, count = tile.count;
+    u32 lanes = starts ? 1u << min(5, 31 - __clz((starts[count] - starts[0]) / count)) : 1, each = 32 / lanes;
+    u32 lane = threadIdx.x & 31, part = lane % lanes, in_warp = lane / lanes, low = ALL, high = 0;
+    u32 warp = blockIdx.x % blocks * (blockDim.x >> 5) + (threadIdx.x >> 5);
+    const float *mine = products + (u64)q * passages + tile.products, *shares = tile.passage_shares;
+    float best = queries[q].best, *to = scores + (u64)q * card_rows + blockIdx.x / blocks * tile_rows;
+    if (threadIdx.x == 0) lowest = ALL, highest = 0;
+    __syncthreads();
+    for (u32 base = warp * each; base < count; base += warps * each) { // all threads of a warp stay in the loop
+        u32 row = base + in_warp, start = row, end = row + 1;
+        if (row >= count) end = start;
+        else if (starts) start = starts[row], end = starts[row + 1];
+        bool is_long = end - start > MANY * lanes;
+        Pooled found = pooled(mine, shares, start, is_long ? start : end, part, lanes);
+        for (u32 waiting = __ballot_sync(ALL, is_long && part == 0); waiting; waiting &= waiting - 1) {
+            u32 from = __ffs(waiting) - 1, first = __shfl_sync(ALL, start, from), last = __shfl_sync(ALL, end, from);
+            Pooled whole = pooled(mine, shares, first, last, lane, 32);
+            if (from == lane - part) found = whole;
+        }
+        float score = found.mean + best * (found.largest - found.mean);
+        if (row < count) {
+            if (part == 0) to[row] = score;
+            low = min(low, ordered(score));
+            high = max(high, ordered(score));
+        }
+    }
+    low = ~warp_max(~low);
+    high = warp_max(high);
+    if (lane == 0) atomicMin(&lowest, low), atomicMax(&highest, high);
+    __syncthreads();
+    if (threadIdx.x == 0 && lowest <= highest) keep_range(queries + q, lowest, highest);
 }
 
 // Computes the unit and margin of queries with dense scores, which are known now, as `retrieve` does on the CPU.
@@ -604,12 +676,40 @@ __device__ float exact_lexical(const Tile &tile, u32 row, const u32 *sieve, cons
     return (float)total;
 }
 
-__device__ float exact_dense(const Tile &tile, u32 row, const float *vector, u32 width) { // called by a whole warp
-    float total = 0;
+// Computes the products of N vectors, which lie one after the other, with the query's. Called by a whole warp.
+template <int N>
+__device__ __forceinline__ void exact_products(const uint4 *dense, u32 count, const float *vector, u32 width,
+                                               float *products) {
+#pragma unroll
+    for (int n = 0; n < N; n++) products[n] = 0;
     for (u32 group = threadIdx.x & 31; group < width / 8; group += 32)
-        total = dot8(tile.dense[(u64)row * (width / 8) + group], vector + group * 8, total);
-    for (int reach = 16; reach; reach >>= 1) total += __shfl_xor_sync(ALL, total, reach);
-    return total;
+#pragma unroll
+        for (int n = 0; n < N; n++)
+            if (n < count) products[n] = dot8(dense[n * (width / 8) + group], vector + group * 8, products[n]);
+#pragma unroll
+    for (int n = 0; n < N; n++)
+        for (int reach = 16; reach; reach >>= 1) products[n] += __shfl_xor_sync(ALL, products[n], reach);
+}
+
+__device__ float exact_dense(const Tile &tile, u32 row, const float *vector, u32 width, float best) { // by a whole warp
+    const int AT_ONCE = 4; // passages, because a document may have thousands
+    const u32 *starts = tile.passage_starts;
+    float products[AT_ONCE], largest = -3e38f, mean = 0;
+    if (!starts) {
+        exact_products<1>(tile.dense + (u64)row * (width / 8), 1, vector, width, products);
+        return products[0];
+    }
+    for (u32 p = starts[row], end = starts[row + 1]; p < end; p += AT_ONCE) {
+        u32 count = min((u32)AT_ONCE, end - p);
+        exact_products<AT_ONCE>(tile.dense + (u64)p * (width / 8), count, vector, width, products);
+#pragma unroll
+        for (int n = 0; n < AT_ONCE; n++)
+            if (n < count) {
+                largest = fmaxf(largest, products[n]);
+                mean += products[n] * tile.passage_shares[p + n];
+            }
+    }
+    return mean + best * (largest - mean);
 }
 
 __device__ __forceinline__ float bound_of(const Query &query, u32 score) {
@@ -660,7 +760,7 @@ extern "C" __global__ void __launch_bounds__(256) rescore(const Tile *tiles, Que
             if (query.flags & BOUNDS) words = bound_of(query, (u32)(key >> 32));
             else words = exact_lexical(tile, row % tile_rows, (const u32 *)sieve, table + (u64)q * vocab, vocab);
             if (query.flags & DENSE_OF_CANDIDATES)
-                meaning = exact_dense(tile, row % tile_rows, vectors + q * width, width);
+                meaning = exact_dense(tile, row % tile_rows, vectors + q * width, width, query.best);
             else if (query.flags & EXTRA) meaning = extra[(u64)q * card_rows + row];
             if (lane == 0) {
                 float total = words + meaning;

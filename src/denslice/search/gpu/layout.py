@@ -36,15 +36,15 @@ SHORT_SECTION = 48  # postings that a section of a list has on average, at least
 ENTRY = np.dtype([("start", "<u4"), ("groups", "<u2"), ("maximum", "<u2")])
 TILE = np.dtype(
     [(name, "<u8") for name in ("key_starts", "list_blocks", "entries", "rows", "values", "row_starts", "row_keys")]
-    + [(name, "<u8") for name in ("row_weights", "dense", "weights")]
+    + [(name, "<u8") for name in ("row_weights", "dense", "passage_starts", "passage_shares", "weights")]
     + [(name, "<u4") for name in ("keys", "first", "count")]
-    + [("block", "<u2"), ("section", "<u2"), ("blocks", "<u2"), ("wide_keys", "<u2"), ("unused", "<u4")]
+    + [("block", "<u2"), ("section", "<u2"), ("blocks", "<u2"), ("wide_keys", "<u2"), ("products", "<u4")]
 )
 QUERY = np.dtype(
     [("unit", "<f8"), ("reach", "<f8"), ("unseen", "<f8"), ("lowest", "<f4"), ("first_key", "<u4"), ("keys", "<u4")]
     + [(name, "<u4") for name in ("strong", "k", "most", "margin", "spare", "flags")]
     + [(name, "<u4") for name in ("candidates", "finalists", "returned", "first_edge", "least")]
-    + [("dense_lowest", "<u4"), ("dense_highest", "<u4"), ("cut", "<u8"), ("hold", "<u4"), ("unused", "<u4")]
+    + [("dense_lowest", "<u4"), ("dense_highest", "<u4"), ("cut", "<u8"), ("hold", "<u4"), ("best", "<f4")]
 )
 EVERY_CANDIDATE, DENSE_OF_CANDIDATES, BOUNDS, EXTRA = 1, 2, 4, 8  # flags of a query
 
@@ -66,7 +66,15 @@ class SegmentArrays(Protocol):
 
     @property
     def dense(self) -> Array | None:
-        """Return their dense vectors, (rows, dimensions) float16."""
+        """Return the dense vectors of their passages, (passages, dimensions) float16."""
+
+    @property
+    def passage_starts(self) -> Array | None:
+        """Return the first passage of each document, (rows + 1,) uint32, or None if each is one passage."""
+
+    @property
+    def passage_shares(self) -> Array:
+        """Return the part of its document that each passage has, (passages,) float32, if some have several."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +137,19 @@ def tiles(docs: int, block: int, section_rows: int) -> npt.NDArray[np.void]:
         made[at]["count"] = max(0, min(section_rows, (b + 1) * block - first, docs - first))
     made["blocks"] = -(-docs // block)
     return made[made["count"] > 0]
+
+
+def passage_count(part: SegmentArrays) -> int:
+    """Return the number of passages of a segment, which has as many dense vectors."""
+    return part.rows if part.passage_starts is None else int(part.passage_starts[-1])
+
+
+def passage_tiles(passages: int, rows: int) -> npt.NDArray[np.void]:
+    """Return tiles of this many passages without addresses. Only the last has less than `rows`."""
+    made = np.zeros(-(-passages // rows), TILE)
+    made["first"] = np.arange(len(made)) * rows
+    made["count"] = np.minimum(rows, passages - made["first"].astype(np.int64))
+    return made
 
 
 def packed_mask(mask: npt.NDArray[np.uint8], segment_tiles: npt.NDArray[np.void], rows: int) -> npt.NDArray[np.uint32]:

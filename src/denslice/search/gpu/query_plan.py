@@ -57,5 +57,5 @@ def plan_query(query: QueryVectors, options: SearchOptions, maxima: Floats, docs
     flags = layout.EXTRA if everywhere else layout.EVERY_CANDIDATE | layout.DENSE_OF_CANDIDATES if paper else 0
     flags |= 0 if options.rerank else layout.BOUNDS
     record: tuple[Any, ...] = (unit, reach, unseen, 0.0, 0, len(keys), strong, k, most, margin, spare, flags)
-    record += (0, 0, 0, 0, layout.HIGHEST, layout.HIGHEST, 0, 0, hold, 0)
+    record += (0, 0, 0, 0, layout.HIGHEST, layout.HIGHEST, 0, 0, hold, options.best)
     return QueryPlan(record, keys, weights, query.dense)

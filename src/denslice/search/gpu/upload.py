@@ -13,9 +13,11 @@ from denslice.errors import GpuMemoryError
 from denslice.search.gpu import layout
 from denslice.search.gpu.device import Device, Handle, Launch
 from denslice.search.gpu.layout import ENTRY, GROUP, SegmentArrays
+from denslice.vectors import Array
 
 BYTES_PER_DOC = 36  # working memory of a query for each document: scores, candidates, finalists
 QUERIES_IN_FLIGHT = 32  # queries whose scores exist at a time, 4 bytes a document and 4 more with dense vectors
+BYTES_PER_PRODUCT = 4  # of a passage and a query
 ARRANGE_THREADS = 64  # a warp arranges a list
 
 
@@ -28,11 +30,15 @@ class GpuSegment:
     postings: int
     sizes: dict[str, int]  # bytes on the GPU by purpose
     arrays: tuple[Handle, ...]  # keeps the memory alive; None for arrays that are not uploaded
+    passage_tiles: npt.NDArray[np.void] | None  # of the dense vectors; None if there are none, or one for each row
 
 
-def sizes_of(part: SegmentArrays, leave_out: Sequence[str], section_rows: int) -> dict[str, int]:
-    """Return about how many bytes a segment will take: half a group of each section is assumed to be padding."""
-    postings, lists = len(part.postings.rows), len(part.postings.keys)
+def sizes_of(part: SegmentArrays, leave_out: Sequence[str], section_rows: int, pooled: bool) -> dict[str, int]:
+    """Return about how many bytes a segment will take: half a group of each section is assumed to be padding.
+
+    `pooled` says whether any document on the GPU has several passages, whose products are then kept for each query.
+    """
+    postings, lists, passages = len(part.postings.rows), len(part.postings.keys), layout.passage_count(part)
     sections = -(-part.postings.block // section_rows)
     groups = postings // GROUP + lists * sections // 2
     keys = int(np.asarray(part.postings.keys).max(initial=0)) + 2
@@ -41,8 +47,12 @@ def sizes_of(part: SegmentArrays, leave_out: Sequence[str], section_rows: int) -
         kept = part.kept
         sizes["rows"] = kept.starts.nbytes + kept.keys.nbytes + kept.weights.nbytes
     if part.dense is not None and "dense" not in leave_out:
-        sizes["dense"] = part.rows * layout.dense_shape(part.dense.shape[1])[0] * 2
+        sizes["dense"] = passages * layout.dense_shape(part.dense.shape[1])[0] * 2
+        if part.passage_starts is not None:
+            sizes["dense"] += part.passage_starts.nbytes + part.passage_shares.nbytes
     sizes["search"] = part.rows * (BYTES_PER_DOC + QUERIES_IN_FLIGHT * (8 if "dense" in sizes else 4))
+    if pooled and "dense" in sizes:
+        sizes["search"] += passages * QUERIES_IN_FLIGHT * BYTES_PER_PRODUCT
     return sizes
 
 
@@ -75,14 +85,15 @@ def upload_segment(
             launch("arrange", (-(-lists // warps), 1), ARRANGE_THREADS, (*given, *sizes_given), shared)
         device.wait()
     of_lists = [device.put(listed.key_starts), blocks, entries, rows, values]
-    of_rows, dense = _rows(device, part, leave_out), _dense(device, part, leave_out)
-    arrays = [*of_lists, *of_rows, dense]
+    of_rows, of_passages = _rows(device, part, leave_out), _passages(device, part, leave_out)
+    arrays = [*of_lists, *of_rows, *of_passages]
     tiles = layout.tiles(part.rows, p.block, section_rows)
     _address(device, tiles, arrays)
+    passage_tiles = _vector_tiles(device, of_passages, layout.tile_rows(section_rows))
     sizes = {"postings": sum(array.nbytes for array in of_lists)}
     sizes["rows"] = sum(array.nbytes for array in of_rows if array is not None)
-    sizes["dense"] = 0 if dense is None else dense.nbytes
-    return GpuSegment(tiles, layout.key_maxima(p), len(p.rows), sizes, tuple(arrays))
+    sizes["dense"] = sum(array.nbytes for array in of_passages if array is not None)
+    return GpuSegment(tiles, layout.key_maxima(p), len(p.rows), sizes, tuple(arrays), passage_tiles)
 
 
 def check_fits(device: Device, sizes: dict[str, int], gpus: int) -> None:
@@ -108,21 +119,37 @@ def _rows(device: Device, part: SegmentArrays, leave_out: Sequence[str]) -> list
     return [device.put(array) for array in (kept.starts, kept.keys, kept.weights)]
 
 
-def _dense(device: Device, part: SegmentArrays, leave_out: Sequence[str]) -> Handle:
-    """Upload the dense vectors, each padded with zeros to whole groups of 8 numbers."""
+def _passages(device: Device, part: SegmentArrays, leave_out: Sequence[str]) -> list[Handle]:
+    """Upload the dense vectors of passages and, if a document has several, the starts and shares of passages."""
     if part.dense is None or "dense" in leave_out:
-        return None
-    dimensions = part.dense.shape[1]
+        return [None, None, None]
+    if part.passage_starts is None:
+        return [_dense(device, part.dense), None, None]
+    return [_dense(device, part.dense), device.put(part.passage_starts), device.put(part.passage_shares)]
+
+
+def _dense(device: Device, vectors: Array) -> Handle:
+    """Upload dense vectors, each padded with zeros to whole groups of 8 numbers."""
+    count, dimensions = vectors.shape
     width = layout.dense_shape(dimensions)[0]
     if width == dimensions:
-        return device.put(part.dense)
-    wide = np.zeros((part.rows, width), dtype=np.float16)
-    wide[:, :dimensions] = part.dense
+        return device.put(vectors)
+    wide = np.zeros((count, width), dtype=np.float16)
+    wide[:, :dimensions] = vectors
     return device.put(wide)
 
 
+def _vector_tiles(device: Device, of_passages: Sequence[Handle], rows: int) -> npt.NDArray[np.void] | None:
+    dense, starts, _ = of_passages
+    if starts is None:
+        return None
+    tiles = layout.passage_tiles(len(dense), rows)
+    tiles["dense"] = device.address(dense) + dense.shape[1] * 2 * tiles["first"].astype(np.uint64)
+    return tiles
+
+
 def _address(device: Device, tiles: npt.NDArray[np.void], arrays: Sequence[Handle]) -> None:
-    key_starts, list_blocks, entries, rows, values, row_starts, row_keys, row_weights, dense = arrays
+    key_starts, list_blocks, entries, rows, values, row_starts, row_keys, row_weights, dense, starts, shares = arrays
     named = {"key_starts": key_starts, "list_blocks": list_blocks, "entries": entries, "rows": rows, "values": values}
     for name, array in (named | {"row_keys": row_keys, "row_weights": row_weights}).items():
         tiles[name] = device.address(array)
@@ -132,7 +159,10 @@ def _address(device: Device, tiles: npt.NDArray[np.void], arrays: Sequence[Handl
         tiles["row_starts"] = device.address(row_starts) + 4 * tiles["first"].astype(np.uint64)
         tiles["weights"] = len(row_keys)
         tiles["wide_keys"] = row_keys.dtype.itemsize == 4
-    if dense is not None:
+    if starts is not None:
+        tiles["dense"], tiles["passage_shares"] = device.address(dense), device.address(shares)
+        tiles["passage_starts"] = device.address(starts) + 4 * tiles["first"].astype(np.uint64)
+    elif dense is not None:
         tiles["dense"] = device.address(dense) + dense.shape[1] * 2 * tiles["first"].astype(np.uint64)
 
 

@@ -1,0 +1,179 @@
+"""Output of hits: their names, places, snippets and explanations, on a terminal, in a pipe and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from denslice.cli.output import DIM_STYLE, NAME_STYLE, console, on_one_line, write_line
+from denslice.cli.place_labels import line_of, place_label
+from denslice.index.index import Index
+from denslice.records import Explanation, Hit, Passage, Ranking, Term
+from denslice.search.matches import MATCHED_CHARACTERS, TextAnalyzer, excerpt, matches
+
+SNIPPET_LEAD = 30  # characters of a snippet before its first match, or fewer of a short one
+PLAIN_SNIPPET = 160  # characters of a snippet in a pipe
+BAR_WIDTH = 20  # characters of the longest bar
+LOST_LABEL = "lost by the slicing"
+COLLISION_LABEL = " (hash collision)"  # follows a phrase that is not in the query but has the same token
+DENSE_LABEL, BEST_LABEL, MEAN_LABEL = "dense score", "dense, best passage {}", "dense, mean of all"
+MATCH_STYLE = "bold magenta"
+
+
+@dataclass(frozen=True)
+class ShownHit:
+    """A hit with the whole text of its document, and the explanation of its score if one is shown."""
+
+    hit: Hit
+    text: str
+    why: Explanation | None = None
+
+    @property
+    def best(self) -> Passage:
+        """The passage that matches best."""
+        return self.hit.passages[0]
+
+    def place(self, width: int | None = None) -> str:
+        """Return where the best passage is, or nothing if it is the whole document."""
+        return place_label(self.best.number, self.best, self.text, width)
+
+
+def shown_hits(index: Index, ranking: Ranking, explain: bool) -> list[ShownHit]:
+    """Return the hits of a ranking, best first, with what their output needs."""
+    why: Sequence[Explanation | None] = ranking.explanations() if explain else [None] * len(ranking)
+    text_of = {hit.id: hit.text for hit in ranking}
+    if ranking.passages:  # then the text of a hit is that of one passage
+        text_of = {id: doc.text for id in text_of if (doc := index.get(id))}
+    return [ShownHit(hit, text_of[hit.id], one) for hit, one in zip(ranking, why, strict=True)]
+
+
+# --- hits
+
+
+def show_hits(hits: Sequence[ShownHit], tokens: set[str], analyze: TextAnalyzer) -> None:
+    """Print the hits on a terminal, or write them to a pipe. The tokens are marked in their snippets."""
+    out = console()
+    if out.is_terminal:
+        print_hits(out, hits, tokens, analyze)
+    else:
+        write_hits(hits, tokens, analyze)
+
+
+def print_hits(out: Console, hits: Sequence[ShownHit], tokens: set[str], analyze: TextAnalyzer) -> None:
+    """Print the hits on a terminal: name, place, two lines of text, and a bar for each term if they are explained."""
+    longest = max((abs(share) for one in hits if one.why for share in _shares(one.why)), default=1.0)
+    indent = len(str(len(hits))) + 2
+    scores = max((len(f"{one.hit.score:.2f}") for one in hits), default=0)
+    width = out.width - indent
+    for at, one in enumerate(hits):
+        number, score = f"{at + 1:>{indent - 2}}  ", (f"{one.hit.score:>{scores}.2f}  ", DIM_STYLE)
+        _print_line(out, Text.assemble(number, score, *_name(one.hit)))
+        if place := one.place(width):
+            _print_line(out, Text(" " * indent + place, DIM_STYLE))
+        for line in snippet(one.best.text, tokens, analyze, 2 * width - SNIPPET_LEAD // 2).wrap(out, width):
+            line.rstrip()
+            out.print(Text(" " * indent) + line)
+        for line in _bars(one.why, longest) if one.why else ():
+            _print_line(out, Text(" " * (indent + 2)) + line)
+
+
+def _print_line(out: Console, line: Text) -> None:
+    out.print(line, no_wrap=True, overflow="ellipsis")
+
+
+def write_hits(hits: Sequence[ShownHit], tokens: set[str], analyze: TextAnalyzer) -> None:
+    """Write the hits to a pipe: rank, score, id, title, snippet and place between tabs, then a line for each term."""
+    for rank, one in enumerate(hits, 1):
+        text = snippet(one.best.text, tokens, analyze, PLAIN_SNIPPET).plain
+        columns = [str(rank), f"{one.hit.score:.4f}", one.hit.id, on_one_line(one.hit.title), text, one.place()]
+        write_line("\t".join(columns))
+        if one.why:
+            _write_terms(one.why)
+
+
+def _write_terms(why: Explanation) -> None:
+    for label, share in _dense_parts(why):
+        write_line(f"\t{label}\t{share:.2f}")
+    for term in why.terms:
+        write_line(f"\t{_label(term)}\t{_product(term)}")
+    for term in why.lost:
+        write_line(f"\t{_label(term)}\t{_product(term)}\t{LOST_LABEL}")
+
+
+def json_hit(one: ShownHit) -> dict[str, Any]:
+    """Return the hit as a JSON object: its passages with their lines, and its terms if it is explained.
+
+    A hit that is one passage of several says so in `cut`, so that nobody indexes it in place of its document.
+    """
+    fields = one.hit.to_dict()
+    for passage, at in zip(fields["passages"], one.hit.passages, strict=True):
+        passage["line"] = line_of(at, one.text)
+    if len(one.hit.text) < len(one.text):
+        fields["cut"] = {"text": {"start": one.best.start, "length": len(one.text)}}
+    if one.why is not None:
+        fields["terms"] = [asdict(term) for term in one.why.terms]
+        fields["lost"] = [asdict(term) for term in one.why.lost]
+        fields["explanation"] = {"best": one.why.best, "mean": one.why.mean, "passage": one.why.passage}
+    return fields
+
+
+# --- snippets
+
+
+def snippet(text: str, tokens: set[str], analyze: TextAnalyzer, width: int) -> Text:
+    """Return about `width` characters of the text with the most different tokens, which are marked."""
+    flat = on_one_line(text)
+    start, end = excerpt(flat, tokens, analyze, width, min(SNIPPET_LEAD, width // 5))
+    before, after = "… " if start else "", " …" if end < len(flat) or len(text) > MATCHED_CHARACTERS else ""
+    shown = Text(before + flat[start:end] + after)
+    for span in matches(flat[start:end], tokens, analyze):
+        shown.stylize(MATCH_STYLE, span.start + len(before), span.end + len(before))
+    return shown
+
+
+# --- explanations
+
+
+def _name(hit: Hit) -> list[tuple[str, str]]:
+    """Return the id and title of the hit, or the title alone if it begins with the id."""
+    title = on_one_line(hit.title)
+    if title.startswith(hit.id):
+        return [(title, NAME_STYLE)]
+    return [(hit.id, NAME_STYLE), (f"  {title}" if title else "", "")]
+
+
+def _shares(why: Explanation) -> list[float]:
+    return [*(share for _, share in _dense_parts(why)), *(term.contribution for term in why.terms)]
+
+
+def _dense_parts(why: Explanation) -> list[tuple[str, float]]:
+    """Return the dense score with its label, or its two parts in a document of several passages."""
+    if why.best or why.mean:
+        return [(BEST_LABEL.format(why.passage), why.best), (MEAN_LABEL, why.mean)]
+    return [(DENSE_LABEL, why.dense)] if why.dense else []
+
+
+def _bars(why: Explanation, longest: float) -> list[Text]:
+    """Return a line for the dense score and for each term: its name, a bar of its share, and how it is computed."""
+    rows = [(label, share, "magenta", f"{share:.2f}") for label, share in _dense_parts(why)]
+    rows += [(_label(term), term.contribution, "cyan", _product(term)) for term in why.terms]
+    lost = [(_label(term), _product(term)) for term in why.lost]
+    width = max(map(len, [*(name for name, *_ in rows), *(name for name, _ in lost)]), default=0)
+    lines = []
+    for name, share, colour, told in rows:
+        bar = "█" * max(1, round(BAR_WIDTH * abs(share) / longest))
+        lines.append(Text.assemble(f"{name:<{width}}  ", (f"{bar:<{BAR_WIDTH}}", colour), f"  {told}"))
+    lines += [Text(f"{name:<{width}}  {LOST_LABEL:<{BAR_WIDTH}}  {told}", DIM_STYLE) for name, told in lost]
+    return lines
+
+
+def _label(term: Term) -> str:
+    return on_one_line(term.token) + (COLLISION_LABEL if term.collision else "")
+
+
+def _product(term: Term) -> str:
+    return f"{term.query_weight:.2f} × {term.doc_weight:.2f} = {term.contribution:.2f}"
