@@ -31,10 +31,9 @@ def show(
     from denslice.cli.output import console, write_json
 
     index = open_folder(folder)
-    doc = index.get(id)
-    if doc is None:
+    doc, places = index.get(id), index.places(id)
+    if doc is None or places is None:
         raise InputError(f"no document {id!r} in {folder}")
-    places = index.places(id)
     near = _near(id, around, len(places))
     if as_json:
         for fields in [doc.to_dict()] if around is None else [_passage(at, places[at], doc.text) for at in near]:

@@ -16,13 +16,13 @@ import numpy.typing as npt
 from denslice.errors import DensliceError, GpuMemoryError, IndexFormatError, InputError, NotShownError
 from denslice.index.create import new_manifest
 from denslice.index.doc_batches import ready_batches
-from denslice.index.listing import ListedDoc, list_docs, places_of
+from denslice.index.listing import ListedDoc, list_docs
 from denslice.index.merge_thread import Merging
 from denslice.index.reader import Reader
 from denslice.index.search_verbs import SearchVerbs
 from denslice.index.writer import Overtaken, Writer
 from denslice.options import IndexOptions, MoreIndexKeywords, OpenOptions, takes
-from denslice.records import GivenDocs, Place, Progress, checked_id, given_id
+from denslice.records import GivenDocs, Progress, checked_id
 from denslice.search.devices import searcher_on
 from denslice.store import lock, snapshot, tiers
 from denslice.store import manifest as manifests
@@ -109,10 +109,6 @@ class Index(SearchVerbs):
     def list_docs(self, where: Mapping[str, Any] | None = None) -> Iterator[ListedDoc]:
         """Yield the id, title, passages and characters of each document that passes the filter, as they are stored."""
         return list_docs(self.reader, where)
-
-    def places(self, id: str | int) -> list[Place]:
-        """Return the places of a document's passages in its text. Raise InputError if there is no such document."""
-        return places_of(self.reader, given_id(id))
 
     def add(self, docs: GivenDocs, *, wait: float = lock.WAIT_SECONDS, progress: Progress | None = None) -> int:
         """Add documents in one commit and return how many were added. A document replaces the one with its id.

@@ -1,15 +1,12 @@
-"""What an index holds, without a search: the list of its documents, and the places of a document's passages."""
+"""What an index holds, without a search: the list of its documents."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from denslice.errors import InputError
 from denslice.index.reader import BATCH, Reader
-from denslice.records import Place, filter_fields
+from denslice.records import filter_fields
 from denslice.search.filter import Filter, matches, parse
 from denslice.store.segment import Segment
 
@@ -35,17 +32,6 @@ def list_docs(reader: Reader, where: Mapping[str, Any] | None) -> Iterator[Liste
             yield listed
     if where is not None and not found:
         reader.warn_of_unknown_fields(where)
-
-
-def places_of(reader: Reader, id: str) -> list[Place]:
-    """Return the places of a document's passages. Raise InputError if there is no document with this id."""
-    found = reader.snapshot.find(id)
-    if found is None:
-        raise InputError(f"no document {id!r} in {reader.snapshot.folder}")
-    segment, row = found
-    if _passages(segment, row) > 1:
-        return segment.places(np.array([row]))[row]
-    return [Place(0, len(segment.documents.fetch([row])[row].text))]
 
 
 def _list_segment(segment: Segment, filter: Filter) -> Iterator[ListedDoc]:
