@@ -44,6 +44,9 @@ def test_a_cluster_is_served_searched_changed_and_outlives_a_node(tmp_path: Path
             assert (written.status, written.json()["documents"]) == (200, 1)
             whole.add(new["documents"])
             assert live.search("quetzalcoatlus").json()["results"][0]["hits"][0]["id"] == "new"
+            place = {"start": 0, "end": len(new["documents"][0]["text"]), "heading": "", "page": None}
+            assert live.ask("/documents/new").json()["passages"] == [place]
+            assert live.ask("/documents/none").code == "no_document"
             _asked(live, whole)
             nodes.kill()
             _asked(live, whole)

@@ -45,7 +45,7 @@ DOCS: list[dict[str, Any]] = [
         "title": "A long one",
         "text": "Filler without end. " * 60 + "At night, foxes hunt. " + "More. " * 60,
     },
-    {"id": "book/1 😀", "text": "😀 Moss. " * 1_500 + "Badgers dig at dusk. " + "Fern. " * 50_000 + "The end."},
+    {"id": "book/1 😀", "text": "😀 Moss. " * 1_500 + "Badgers dig at dusk. " + "Fern. " * 5_000 + "The end."},
     {"id": "atlas", "title": "An atlas", "text": ATLAS},
     *(
         {"id": f"other-{n}", "text": f"Number {n} is about stones, rivers and trees.", "year": 1990 + n}

@@ -23,7 +23,7 @@ class Limits:
     max_queries: int = 64  # in one request
     max_k: int = 1_000
     max_candidates: int = 100_000
-    max_text: int = 10_000  # characters of a title or text in a search response
+    max_text: int = 10_000  # characters of a title, text or passage in a search response
     max_explained: int = 100  # documents explained in one request
     max_conditions: int = 200  # in a filter; each item of a list counts
     max_documents: int = 1_000  # added or deleted in one request

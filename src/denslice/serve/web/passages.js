@@ -4,6 +4,7 @@ import { element, number } from "./elements.js";
 
 const EXCERPT = 340; // characters of a text that are shown
 const LEAD = 60; // characters before the first match
+const HEADINGS = " › "; // between the headings of a place
 const FAINTEST = 0.35; // strength of the weakest tick of a map, where the best passage has 1
 
 // Returns pieces of a text with its matches marked.
@@ -56,26 +57,28 @@ export function documentLength(hit) {
   return hit.cut?.text?.length ?? [...hit.text].length;
 }
 
-// Returns the name of a place: its headings and page, or its line if the whole text is known, or how far in it is.
-export function placeName(passage, length, letters = null) {
-  const named = [passage.heading, passage.page === null ? "" : `page ${passage.page}`].filter(Boolean);
+// Returns the name of a place in a document, which has a title, a length and, if its text is known, letters: the headings
+// and the page, or the line, or how far into the text it is. A heading that is the title is not repeated.
+export function placeName(passage, whole) {
+  const headings = passage.heading.split(HEADINGS).filter((heading, level) => level > 0 || heading !== whole.title);
+  const named = [headings.join(HEADINGS), passage.page === null ? "" : `page ${passage.page}`].filter(Boolean);
   if (named.length) return named.join(" · ");
-  const lines = letters ? letters.slice(0, passage.start).filter((letter) => letter === "\n").length : 0;
+  const lines = whole.letters ? whole.letters.slice(0, passage.start).filter((letter) => letter === "\n").length : 0;
   if (lines) return `line ${lines + 1}`;
-  return passage.start === 0 ? "beginning" : `${Math.round((100 * passage.start) / length)} % into the text`;
+  return passage.start === 0 ? "beginning" : `${Math.round((100 * passage.start) / whole.length)} % into the text`;
 }
 
 // Draws a bar as long as the document, with a tick for each passage that matches; the better, the darker.
 // `shown` is the number of the passage that is shown, and `open` takes the number of a tick.
-export function drawMap(passages, length, shown, open, letters = null) {
+export function drawMap(passages, whole, shown, open) {
   const best = Math.max(...passages.map((passage) => passage.score), 1e-9);
   const inOrder = [...passages].sort((a, b) => a.start - b.start);
   const ticks = inOrder.map((passage) => {
-    const name = `${placeName(passage, length, letters)}, score ${number(passage.score)}`;
+    const name = `${placeName(passage, whole)}, score ${number(passage.score)}`;
     const tick = element("button", { type: "button", class: "tick", title: name, "aria-label": `Open at: ${name}`, "data-passage": passage.number });
     if (passage.number === shown) tick.setAttribute("aria-current", "true");
-    tick.style.left = `${(100 * passage.start) / length}%`;
-    tick.style.width = `${(100 * (passage.end - passage.start)) / length}%`;
+    tick.style.left = `${(100 * passage.start) / whole.length}%`;
+    tick.style.width = `${(100 * (passage.end - passage.start)) / whole.length}%`;
     tick.style.setProperty("--strength", `${100 * Math.max(FAINTEST, (Math.max(0, passage.score) / best) ** 2)}%`);
     tick.addEventListener("click", () => open(passage.number));
     return tick;

@@ -4,7 +4,7 @@ import { documentLength, drawMap, marked, placeName, textStart } from "./passage
 
 const at = (id) => document.getElementById(id);
 const reader = at("reader");
-let opened = null; // the document, its letters, and the passages of it that match
+let opened = null; // the document, its text as letters, and what of it matches
 
 // Opens the document of a hit at the passage with this number. `matching` are the passages that match, and
 // `fetchDocument` returns the document with an id, or null.
@@ -14,7 +14,8 @@ export async function openDocument(hit, matching, shown, colours, fetchDocument)
   const letters = [...doc.text];
   const isSame = letters.length === documentLength(hit); // else it was replaced after the search
   const passages = isSame ? matching : [];
-  opened = { doc, letters, colours, passages, spans: isSame ? spansOf(hit, matching) : [] };
+  const whole = { title: doc.title, length: letters.length, letters };
+  opened = { doc, whole, colours, passages, spans: isSame ? spansOf(hit, matching) : [] };
   at("reader-title").replaceChildren(doc.title || doc.id);
   at("reader-steps").hidden = passages.length < 2;
   reader.showModal();
@@ -32,14 +33,14 @@ function spansOf(hit, matching) {
 
 // Shows the passage with this number: it is highlighted, and the text is scrolled to it.
 function show(number) {
-  const { doc, letters, colours, spans } = opened;
+  const { doc, whole, colours, spans } = opened;
   const place = doc.passages[number], isOnly = doc.passages.length === 1;
   opened.shown = number;
-  const pieces = (start, end) => marked(letters, spans, colours, { start, end });
+  const pieces = (start, end) => marked(whole.letters, spans, colours, { start, end });
   const passage = element(isOnly ? "div" : "section", isOnly ? {} : { class: "passage", "aria-label": "Passage" },
     ...pieces(place.start, place.end));
-  at("reader-text").replaceChildren(...pieces(0, place.start), passage, ...pieces(place.end, letters.length));
-  const name = placeName(place, letters.length, letters);
+  at("reader-text").replaceChildren(...pieces(0, place.start), passage, ...pieces(place.end, whole.length));
+  const name = placeName(place, whole);
   at("reader-place").textContent = isOnly ? "" : `${name} · passage ${number + 1} of ${doc.passages.length}`;
   showMap(number);
   const isLong = passage.offsetHeight > at("reader-text").clientHeight;
@@ -47,10 +48,10 @@ function show(number) {
 }
 
 function showMap(number) {
-  const { doc, letters, passages } = opened, map = at("reader-map");
+  const { doc, whole, passages } = opened, map = at("reader-map");
   const hadFocus = map.contains(document.activeElement);
   const isEmpty = doc.passages.length === 1 || !passages.length;
-  map.replaceChildren(...(isEmpty ? [] : [drawMap(passages, letters.length, number, show, letters)]));
+  map.replaceChildren(...(isEmpty ? [] : [drawMap(passages, whole, number, show)]));
   if (hadFocus) map.querySelector("[aria-current]")?.focus();
 }
 

@@ -142,11 +142,11 @@ function drawPassage(hit, passage, colours, open) {
 
 // Draws the place of the passage, and where in the document it and others match.
 function drawWhere(hit, passage, matching, open) {
-  const length = documentLength(hit), letters = hit.cut?.text ? null : [...hit.text];
-  const name = placeName(passage, length, letters);
+  const whole = { title: hit.title, length: documentLength(hit), letters: hit.cut?.text ? null : [...hit.text] };
+  const name = placeName(passage, whole);
   const place = element("button", { type: "button", class: "place", title: `Open the document at: ${name}` }, name);
   place.addEventListener("click", () => open(passage.number));
-  return element("div", { class: "where" }, place, drawMap(matching, length, passage.number, open, letters));
+  return element("div", { class: "where" }, place, drawMap(matching, whole, passage.number, open));
 }
 
 // --- below the text
