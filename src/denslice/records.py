@@ -47,9 +47,10 @@ class Doc:
         """Return the document of a JSON object: one that `to_dict` or a search wrote, or any with an id.
 
         Metadata are the fields of `meta` (or `metadata`, as in BEIR) and every other field that is not id, text, title
-        or vector. The scores and explanations of a search are left out.
+        or vector. The scores and explanations of a search are left out, and so are the places that a
+        server adds.
         """
-        rest = _without_scores(fields)
+        rest = _without_places(_without_scores(fields))
         meta = {name: value for field in META_FIELDS for name, value in _object(rest.pop(field, None), field).items()}
         id, text = _take(rest, ID_FIELDS), _take(rest, TEXT_FIELDS)
         title, vector = rest.pop("title", None), rest.pop("vector", None)
@@ -314,6 +315,15 @@ def _without_scores(fields: Mapping[str, Any]) -> dict[str, Any]:
         advice = "fetch it with GET /documents/ID and send that"
         raise InputError(f"a search returned only a part of this document; {advice}")
     return {name: value for name, value in fields.items() if name not in FOUND_FIELDS}
+
+
+def _without_places(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields, of a document that a server returned without the places of its passages."""
+    found = fields.get("passages")
+    is_list = "meta" in fields and isinstance(found, list) and bool(found)
+    if not is_list or not all(isinstance(one, Mapping) and one.keys() == set(Place._fields) for one in found):
+        return fields
+    return {name: value for name, value in fields.items() if name != "passages"}
 
 
 def given_id(value: object) -> str:

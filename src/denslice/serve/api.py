@@ -208,7 +208,6 @@ class NewDocument(BaseModel):
     title: Text = ""
     text: Text = ""
     meta: dict[str, Any] = Field({}, description="Metadata fields.")
-    passages: list[PassagePlace] = Field([], description="Ignored: the index cuts the text itself.")
 
 
 class WriteRequest(RequestBody):

@@ -108,7 +108,7 @@ class Service:
 
     async def add(self, documents: Sequence[NewDocument]) -> int:
         """Add documents in one commit and return how many."""
-        given = [one.model_dump(exclude_unset=True, exclude={"passages"}) for one in documents]
+        given = [one.model_dump(exclude_unset=True) for one in documents]
         return await self._write(len(documents), self._searchable.add, given)
 
     async def delete(self, ids: Sequence[str]) -> int:
