@@ -113,7 +113,7 @@ def defined_passages(collection: Collection, query: Rows, vector: Rows | None) -
         own = passage_weights(stored, count, having.sum(axis=0))
         for number, row in enumerate(range(rows.start, rows.stop)):
             lexical = float((having[number] * own) @ query)
-            dense = 0.0 if vector is None else float(collection.dense[row] @ vector)
+            dense = 0.0 if vector is None else BEST * float(collection.dense[row] @ vector)
             if lexical > 0 or (vector is not None and collection.dense[row].any()):
                 scores[f"d{at}", number] = lexical + dense
     return scores

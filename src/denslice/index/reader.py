@@ -33,7 +33,7 @@ from denslice.search.cpu.cpu_searcher import CpuSearcher
 from denslice.search.explain import Naming, explain_document, explain_passage
 from denslice.search.filter import named_fields, parse, passing
 from denslice.search.hits import only_hits, rows_with_dense
-from denslice.search.passage_hits import best_passages, score_passages
+from denslice.search.passage_hits import best_passages, passage_query, score_passages
 from denslice.search.query import NO_MASK, Found, Mask, QueryVectors, Searcher
 from denslice.stage_timers import stage
 from denslice.store.segment import Segment
@@ -336,7 +336,7 @@ class Asked:
 
 def found_doc(segment: Segment, row: int, doc: Doc, query: QueryVectors, passage: int | None) -> FoundDoc:
     """Return a document with its best passages, or one of its passages as a document."""
-    scored = score_passages(segment, np.array([row]), query)
+    scored = score_passages(segment, np.array([row]), passage_query(query))
     count = len(scored.lexical)
     places = segment.places(np.array([row]))[row] if count > 1 else [Place(0, len(doc.text))]
     scores = scored.scores

@@ -11,7 +11,7 @@ import numpy as np
 from denslice.errors import InputError
 from denslice.grouping import BEST
 from denslice.records import Explanation, Term
-from denslice.search.passage_hits import passage_matrix
+from denslice.search.passage_hits import passage_matrix, passage_query
 from denslice.search.query import QueryVectors
 from denslice.store.segment import Segment
 from denslice.vectors import Phrases
@@ -62,6 +62,7 @@ def explain_document(
 
 def explain_passage(segment: Segment, row: int, passage: int, query: QueryVectors, naming: Naming) -> Explanation:
     """Explain the score of a passage, largest contribution first."""
+    query = passage_query(query)
     one = np.array([row])
     numbers = segment.passage_numbers(one)
     if not 0 <= passage < len(numbers):

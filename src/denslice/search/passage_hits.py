@@ -15,7 +15,7 @@ from operator import attrgetter
 import numpy as np
 import numpy.typing as npt
 
-from denslice.grouping import POWER, passage_weights
+from denslice.grouping import BEST, POWER, passage_weights
 from denslice.options import SearchOptions
 from denslice.search.query import NO_SCORES, NONE_FOUND, Found, Mask, QueryVectors
 from denslice.store.segment import Segment
@@ -42,8 +42,14 @@ class ScoredPassages:
         return self.lexical + self.dense
 
 
+def passage_query(query: QueryVectors) -> QueryVectors:
+    """Return the query for passages, whose dense score counts as much as that of a document's best passage."""
+    dense = None if query.dense is None else np.float32(BEST) * query.dense
+    return replace(query, dense=dense, products={})
+
+
 def score_passages(segment: Segment, rows: Ints, query: QueryVectors) -> ScoredPassages:
-    """Return the scores of the passages of these rows."""
+    """Return the scores of the passages of these rows, for a query as `passage_query` returns it."""
     numbers = segment.passage_numbers(rows)
     counts = np.ones(len(rows), np.int64) if segment.passage_counts is None else segment.passage_counts[rows]
     starts = np.concatenate([[0], np.cumsum(counts)])
@@ -134,7 +140,7 @@ def best_passages(
     segments: Sequence[Segment],
 ) -> Found:
     """Return the k best passages, each as the row of its document and its number there."""
-    query = replace(query, products={})
+    query = passage_query(query)
     best: list[_Candidate] = []
     for factor, allowed in _classes(query, masks, segments):
         bound = replace(query, weights=query.weights * np.float32(factor))

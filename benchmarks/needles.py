@@ -1,0 +1,134 @@
+"""Hides needles in long notes and looks for them: words that occur once, and sentences that are asked for.
+
+    python benchmarks/needles.py COLLECTIONS [--hay acl-title-abstract] [--sentences squad-dev] [--words 20000 200000]
+
+A note is made of the texts of one collection. At ten places of each of five notes stands a sentence of another
+collection, with a word that occurs nowhere else. A needle counts as found by its word if the best document and the
+best passage hold it, and as found by meaning if the best passage for its question holds the sentence; a question is one
+of the collection, and its sentence the one of its paragraph that shares most words with it. Appends a line to
+results/needles.jsonl.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+import journal
+from denslice import Doc, Index
+from denslice.corpus.documents import read_docs
+from denslice.encoders.analysis import Analyzer
+from quality import PACKAGES, judged
+
+NOTES, PLACES = 5, 10
+LEAST_WORDS = 8  # of a sentence: shorter ones rarely answer a question by themselves
+_sentences = re.compile(r"(?<=[.!?])\s+")
+
+
+@dataclass(frozen=True)
+class Needle:
+    """A sentence, the word in it that occurs once, and the question that it answers."""
+
+    note: str
+    sentence: str
+    word: str
+    question: str
+
+
+def main() -> None:
+    """Measure each length of notes, print and append the line."""
+    given = _arguments()
+    figures = {str(words): measured(given, words) for words in given.words}
+    print(figures)
+    configuration = {"hay": given.hay, "sentences": given.sentences, "encoder": "mini", "needles": NOTES * PLACES}
+    print(journal.append("needles", PACKAGES, configuration, figures))
+
+
+def measured(given: argparse.Namespace, words: int) -> dict[str, Any]:
+    """Return how many needles are found in notes of so many words, and what the index costs."""
+    docs, needles = notes(given, words)
+    with TemporaryDirectory(prefix="denslice-needles-") as folder:
+        index = Index.create(Path(folder, "it.idx"), "mini")
+        began = time.perf_counter()
+        index.add(docs)
+        seconds = round(time.perf_counter() - began, 1)
+        cost = {"passages": index.info().passages, "seconds": seconds, "bytes": index.info().bytes}
+        return found(index, needles) | cost
+
+
+def found(index: Index, needles: Sequence[Needle]) -> dict[str, int]:
+    """Return how many needles are found in each way."""
+    counts: dict[str, int] = {}
+    for needle in needles:
+        for mode in ("lexical", "hybrid"):
+            document = index.search(needle.word, 1, mode=mode)
+            passage = index.search(needle.word, 1, mode=mode, group=False)
+            _count(counts, f"word, document, {mode}", bool(document) and document.ids[0] == needle.note)
+            _count(counts, f"word, passage, {mode}", bool(passage) and needle.word in passage[0].text)
+        for mode in ("dense", "hybrid"):
+            passage = index.search(needle.question, 1, mode=mode, group=False)
+            _count(counts, f"sentence, passage, {mode}", needle.word in passage[0].text)
+            _count(counts, f"sentence, document, {mode}", index.search(needle.question, 1).ids[0] == needle.note)
+    return counts
+
+
+def notes(given: argparse.Namespace, words: int) -> tuple[list[Doc], list[Needle]]:
+    """Return the notes and the needles in them."""
+    hay = (doc.text for doc in read_docs([given.folder / given.hay]))
+    asked = questions(given.folder, given.sentences)
+    docs, needles = [], []
+    for number in range(NOTES):
+        paragraphs: list[str] = []
+        while sum(len(one.split()) for one in paragraphs) < words:
+            paragraphs += [next(hay) for _ in range(20)]
+        for place in range(PLACES):
+            question, sentence = next(asked)
+            at = (2 * place + 1) * len(paragraphs) // (2 * PLACES)
+            word = f"zyxo{number}q{place}v"
+            words_of = sentence.split()
+            middle = len(words_of) // 2
+            marked = " ".join([*words_of[:middle], word, *words_of[middle:]])
+            paragraphs[at] += " " + marked
+            needles.append(Needle(f"note{number}", marked, word, question))
+        docs.append(Doc(f"note{number}", "\n\n".join(paragraphs), f"Note {number}"))
+    return docs, needles
+
+
+def questions(folder: Path, name: str) -> Iterator[tuple[str, str]]:
+    """Yield questions in a fixed random order, each with the sentence that shares most words with it."""
+    docs, queries, qrels = judged(folder, name)
+    texts, stems = {doc.id: doc.text for doc in docs}, Analyzer().words
+    seen: set[str] = set()
+    for at in np.random.default_rng(0).permutation(len(queries)).tolist():
+        query = queries[at]
+        id = next(iter(qrels[query.id]))
+        asked = set(stems(query.text))
+        sentence = max(_sentences.split(texts[id]), key=lambda one: len(asked.intersection(stems(one))))
+        if id not in seen and len(sentence.split()) >= LEAST_WORDS:
+            seen.add(id)
+            yield query.text, sentence
+
+
+def _count(counts: dict[str, int], name: str, is_found: bool) -> None:
+    counts[name] = counts.get(name, 0) + is_found
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, metavar="COLLECTIONS")
+    parser.add_argument("--hay", default="acl-title-abstract")
+    parser.add_argument("--sentences", default="squad-dev")
+    parser.add_argument("--words", type=int, nargs="+", default=[20_000, 200_000])
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
