@@ -16,7 +16,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from denslice import Index
-from denslice.grouping import BEST, POWER, document_scores, document_weights, documents_of, passage_weights
+from denslice.grouping import (
+    BEST,
+    PASSAGE_SHARE,
+    POWER,
+    document_scores,
+    document_weights,
+    documents_of,
+    passage_weights,
+)
 from denslice.index.doc_batches import DocBatch
 from denslice.records import Doc, Place, Ranking
 from denslice.search.cpu import two_stage
@@ -113,7 +121,7 @@ def defined_passages(collection: Collection, query: Rows, vector: Rows | None) -
         own = passage_weights(stored, count, having.sum(axis=0))
         for number, row in enumerate(range(rows.start, rows.stop)):
             lexical = float((having[number] * own) @ query)
-            dense = 0.0 if vector is None else BEST * float(collection.dense[row] @ vector)
+            dense = 0.0 if vector is None else PASSAGE_SHARE * float(collection.dense[row] @ vector)
             if lexical > 0 or (vector is not None and collection.dense[row].any()):
                 scores[f"d{at}", number] = lexical + dense
     return scores

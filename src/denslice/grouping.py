@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
 POWER = 4  # of the mean of lexical weights: 1 is the plain mean, and a large power the maximum
+PASSAGE_SHARE = 0.25  # of λ in the score of a passage: there, words weigh more than in a whole document
 BEST = 0.5  # the share of the best passage in a dense score; the mean of all passages has the rest
 
 

@@ -1,8 +1,8 @@
 """Passages: the scores of the passages of a document, and the search for the best passages instead of documents.
 
-A passage is scored as a document of its own: its lexical weights are those of `grouping.passage_weights`. No passage
-scores more than its document would if the weights were multiplied by passages^¼ and only the best passage had a dense
-score. So documents are searched by that bound, as many as can have one of the k best passages.
+A passage is scored by its own words and its own dense vector: its lexical weights are those of
+`grouping.passage_weights`, and λ counts for it with `grouping.PASSAGE_SHARE`. No passage scores more than its document
+would if the weights were multiplied by passages^¼ and only the best passage had a dense score. So documents are searched by that bound, as many as can have one of the k best passages.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from operator import attrgetter
 import numpy as np
 import numpy.typing as npt
 
-from denslice.grouping import BEST, POWER, passage_weights
+from denslice.grouping import PASSAGE_SHARE, POWER, passage_weights
 from denslice.options import SearchOptions
 from denslice.search.query import NO_SCORES, NONE_FOUND, Found, Mask, QueryVectors
 from denslice.store.segment import Segment
@@ -43,8 +43,8 @@ class ScoredPassages:
 
 
 def passage_query(query: QueryVectors) -> QueryVectors:
-    """Return the query for passages, whose dense score counts as much as that of a document's best passage."""
-    dense = None if query.dense is None else np.float32(BEST) * query.dense
+    """Return the query as passages are searched for it: its dense vector has a share of λ."""
+    dense = None if query.dense is None else np.float32(PASSAGE_SHARE) * query.dense
     return replace(query, dense=dense, products={})
 
 
