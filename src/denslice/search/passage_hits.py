@@ -2,7 +2,8 @@
 
 A passage is scored by its own words and its own dense vector: its lexical weights are those of
 `grouping.passage_weights`, and λ counts for it with `grouping.PASSAGE_SHARE`. No passage scores more than its document
-would if the weights were multiplied by passages^¼ and only the best passage had a dense score. So documents are searched by that bound, as many as can have one of the k best passages.
+would if the weights were multiplied by passages^¼ and only the best passage had a dense score. So documents are
+searched by that bound, as many as can have one of the k best passages.
 """
 
 from __future__ import annotations
