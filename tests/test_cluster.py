@@ -95,6 +95,8 @@ def test_a_shard_is_an_index_by_itself(built: Path) -> None:
         {"k": 10},
         {"k": 1},
         {"k": 1_000},
+        {"k": 10, "group": False},
+        {"k": 300, "group": False},
         {"k": 10, "where": {"year": {"gte": 2010}}},
         {"k": 10, "where": {"id": "none has this"}},
     ],
@@ -113,6 +115,10 @@ def test_one_query_its_texts_and_its_explanation_equal_one_index(cluster: Cluste
     found, expected = cluster.search(ASKED[0], 5), whole.search(ASKED[0], 5)
     assert list(found) == list(expected)
     assert [cluster.explain(ASKED[0], hit.id) for hit in found] == [whole.explain(ASKED[0], hit.id) for hit in found]
+    passages, ours = cluster.search(ASKED[0], 9, group=False), whole.search(ASKED[0], 9, group=False)
+    assert list(passages) == list(ours)
+    assert passages.explanations() == ours.explanations()
+    assert cluster.info().passages == whole.info().passages > len(whole)  # type: ignore[operator]
     assert found.missing == ()
     assert cluster.get(found[0].id) == whole.get(found[0].id)
     assert cluster.get("nobody") is None
@@ -321,6 +327,7 @@ def _same(found: Sequence[Ranking], expected: Sequence[Ranking]) -> None:
     assert [ranking.ids for ranking in found] == [ranking.ids for ranking in expected]
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one.scores, other.scores, atol=CLOSE, rtol=0)
+        assert one.passages == other.passages
 
 
 def _owned(id: str, shard: int) -> bool:

@@ -91,11 +91,13 @@ def wait_until_gone(pids: Sequence[int]) -> None:
 
 
 def write_texts(path: Path, count: int, seed: int = 0, first: int = 0) -> Path:
-    """A JSONL file of made-up documents with metadata."""
+    """A JSONL file of made-up documents with metadata; some have several passages."""
     made = random.Random(seed)
     with path.open("w", encoding="utf-8") as file:
         for at in range(first, first + count):
             words = [*made.choices(WORDS, range(1, len(WORDS) + 1), k=made.randint(3, 40)), f"only{at}"]
+            if at % 9 == 4:
+                words += made.choices(WORDS, k=400)
             doc = {"id": f"d{at}", "title": made.choice(WORDS), "text": " ".join(words), "year": 2000 + at % 20}
             file.write(json.dumps(doc) + "\n")
     return path
