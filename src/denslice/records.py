@@ -320,8 +320,9 @@ def _without_scores(fields: Mapping[str, Any]) -> dict[str, Any]:
 def _without_places(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the fields, of a document that a server returned without the places of its passages."""
     found = fields.get("passages")
-    is_list = "meta" in fields and isinstance(found, list) and bool(found)
-    if not is_list or not all(isinstance(one, Mapping) and one.keys() == set(Place._fields) for one in found):
+    if "meta" not in fields or not isinstance(found, list) or not found:
+        return fields
+    if not all(isinstance(one, Mapping) and one.keys() == set(Place._fields) for one in found):
         return fields
     return {name: value for name, value in fields.items() if name != "passages"}
 

@@ -137,7 +137,7 @@ class PassagePlace(BaseModel):
 
 
 class FoundPassage(PassagePlace):
-    """A passage of a document, scored as a document of its own."""
+    """A passage of a document with its own scores; `dense` counts as that of a document's best passage."""
 
     number: int = Field(description="The number of the passage in its document, from 0.")
     text: str
