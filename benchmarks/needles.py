@@ -2,11 +2,11 @@
 
     python benchmarks/needles.py COLLECTIONS [--hay acl-title-abstract] [--sentences squad-dev] [--words 20000 200000]
 
-A note is made of the texts of one collection. At ten places of each of five notes stands a sentence of another
-collection, with a word that occurs nowhere else. A needle counts as found by its word if the best document and the
-best passage hold it, and as found by meaning if the best passage for its question holds the sentence; a question is one
-of the collection, and its sentence the one of its paragraph that shares most words with it. Appends a line to
-results/needles.jsonl.
+A note is made of the texts of one collection. At ten places of each of five notes stand a word that occurs nowhere
+else and, in the middle of another paragraph, a sentence of another collection. A word is found if the best document or
+passage holds it. A sentence is asked for by itself and by a question: one of its collection, whose paragraph has no
+sentence that shares more words with it, so that some questions are answered by another sentence than this. Appends a
+line to results/needles.jsonl.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _sentences = re.compile(r"(?<=[.!?])\s+")
 
 @dataclass(frozen=True)
 class Needle:
-    """A sentence, the word in it that occurs once, and the question that it answers."""
+    """A word that occurs once, and a sentence with the question that it answers."""
 
     note: str
     sentence: str
@@ -73,10 +73,11 @@ def found(index: Index, needles: Sequence[Needle]) -> dict[str, int]:
             passage = index.search(needle.word, 1, mode=mode, group=False)
             _count(counts, f"word, document, {mode}", bool(document) and document.ids[0] == needle.note)
             _count(counts, f"word, passage, {mode}", bool(passage) and needle.word in passage[0].text)
-        for mode in ("dense", "hybrid"):
-            passage = index.search(needle.question, 1, mode=mode, group=False)
-            _count(counts, f"sentence, passage, {mode}", needle.word in passage[0].text)
-            _count(counts, f"sentence, document, {mode}", index.search(needle.question, 1).ids[0] == needle.note)
+        for mode in ("lexical", "dense", "hybrid"):
+            for asked, text in (("itself", needle.sentence), ("question", needle.question)):
+                passages = [hit.text for hit in index.search(text, 3, mode=mode, group=False)]
+                _count(counts, f"sentence by {asked}, {mode}, first", needle.sentence in passages[0])
+                _count(counts, f"sentence by {asked}, {mode}, first three", any(needle.sentence in p for p in passages))
     return counts
 
 
@@ -93,13 +94,18 @@ def notes(given: argparse.Namespace, words: int) -> tuple[list[Doc], list[Needle
             question, sentence = next(asked)
             at = (2 * place + 1) * len(paragraphs) // (2 * PLACES)
             word = f"zyxo{number}q{place}v"
-            words_of = sentence.split()
-            middle = len(words_of) // 2
-            marked = " ".join([*words_of[:middle], word, *words_of[middle:]])
-            paragraphs[at] += " " + marked
-            needles.append(Needle(f"note{number}", marked, word, question))
+            paragraphs[at] = _inserted(paragraphs[at], sentence)
+            paragraphs[at + 1] += f" {word}."
+            needles.append(Needle(f"note{number}", sentence, word, question))
         docs.append(Doc(f"note{number}", "\n\n".join(paragraphs), f"Note {number}"))
     return docs, needles
+
+
+def _inserted(paragraph: str, sentence: str) -> str:
+    """Return a paragraph with a sentence in its middle."""
+    sentences = _sentences.split(paragraph)
+    middle = len(sentences) // 2
+    return " ".join([*sentences[:middle], sentence, *sentences[middle:]])
 
 
 def questions(folder: Path, name: str) -> Iterator[tuple[str, str]]:

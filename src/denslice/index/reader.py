@@ -33,12 +33,12 @@ from denslice.search.cpu.cpu_searcher import CpuSearcher
 from denslice.search.explain import Naming, explain_document, explain_passage
 from denslice.search.filter import named_fields, parse, passing
 from denslice.search.hits import only_hits, rows_with_dense
-from denslice.search.passage_hits import best_passages, passage_query, score_passages
+from denslice.search.passage_hits import best_passages, passage_matrix, passage_query, score_passages
 from denslice.search.query import NO_MASK, Found, Mask, QueryVectors, Searcher
 from denslice.stage_timers import stage
 from denslice.store.segment import Segment
 from denslice.store.snapshot import Snapshot
-from denslice.vectors import Encoded, Floats, Ints, Weights, csr, dense_rows, lexical_csr
+from denslice.vectors import Encoded, Floats, Ints, Phrases, Weights, csr, dense_rows, lexical_csr
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -128,11 +128,25 @@ class Reader:
             raise InputError(f"no document {id!r} in {self.snapshot.folder}")
         segment, row = place
         asked = whole.phrases
-        held = self.encoder.phrases(segment.documents.fetch([row])[row].contents) if asked else {}
+        held = self._held_phrases(segment, row, asked, passage) if asked else {}
         naming = Naming(self.encoder.token, asked, held)
         if passage is None:
             return explain_document(segment, row, query, whole, naming)
         return explain_passage(segment, row, passage, query, naming)
+
+    def _held_phrases(self, segment: Segment, row: int, asked: Phrases, passage: int | None) -> Phrases:
+        """Return the phrases of a document or passage, of a long document those of passages with any that are asked."""
+        doc, one = segment.documents.fetch([row])[row], np.array([row])
+        if len(segment.passage_numbers(one)) == 1:
+            return self.encoder.phrases(doc.contents)
+        _, having = passage_matrix(segment, row, np.array(sorted(asked), dtype=np.int64))
+        numbers = np.flatnonzero(having.any(axis=1)).tolist() if passage is None else [passage]
+        places, held = segment.places(one)[row], dict[int, tuple[str, ...]]()
+        for at in (places[number] for number in numbers if number < len(places)):
+            found = self.encoder.phrases(replace(doc, text=doc.text[at.start : at.end]).contents)
+            for key in found.keys() & asked.keys():
+                held[key] = tuple(dict.fromkeys((*held.get(key, ()), *found[key])))
+        return held
 
     def docs(self) -> Iterator[Doc]:
         """Yield every document."""
