@@ -21,6 +21,7 @@ from journal import RESULTS, ROOT, Line, cited, lines
 from recall_plot import recall_against_time, time_against_size
 
 DOCS = ROOT / "docs"
+KINDS = ("whole", "passages")  # of an index of long documents
 
 
 def main() -> None:
@@ -31,12 +32,59 @@ def main() -> None:
         "lab-notes": {"tries": tries(), "phrases": phrases(), "looks": looks()},
         "living-index": {"commits": commits()},
         "mini": {"quality": quality(), "speed": mini_speed()},
+        "passages": {"quality": long_quality(), "needles": needles(), "speed": passage_speed()},
         "scaling": {"cluster": cluster(), "plans": plans(), "plan": steps(plan(_need(1e9))), "rates": plan_rates()},
         "serving": {"load": load()},
         "training": {"models": models(), "slices": slices(), "speed": speed()},
     }
     for page, some in tables.items():
         refresh(DOCS / f"{page}.md", some)
+
+
+# --- passages.md
+
+
+def long_quality() -> str:
+    """Return nDCG@10 of whole documents and of passages, from the newest run of each collection."""
+    newest = {(name, bool(line["configuration"]["joined"])): (line, found) for line in lines("long_documents")
+              for name, found in line["figures"]["ndcg@10"].items()}  # fmt: skip
+    rows = []
+    for (name, joined), (_, found) in sorted(newest.items(), key=lambda one: not one[0][1]):
+        gain, half = found["gain, hybrid"]
+        counts = [f"{found['documents']:,}", f"{found['passages']['passages']:,}"]
+        figures = [f"{found[kind][mode]:.3f}" for mode in ("lexical", "dense", "hybrid") for kind in KINDS]
+        called = f"{name.partition(':')[0]}{', whole articles' if joined else ''}"
+        rows.append([called, *counts, *figures, f"{gain:+.3f} ± {half:.3f}"])
+    head = ["collection", "documents", "passages"]
+    head += [f"{mode}, {kind}" for mode in ("lexical", "dense", "hybrid") for kind in ("whole", "cut")]
+    return (
+        f"{markdown([*head, 'gain, hybrid'], rows)}\n\n{cited('long_documents', [line for line, _ in newest.values()])}"
+    )
+
+
+def needles() -> str:
+    """Return how many needles are found, from the newest run."""
+    line = lines("needles")[-1]
+    figures, total = line["figures"], line["configuration"]["needles"]
+    names = [name for name in next(iter(figures.values())) if name.startswith(("word", "sentence"))]
+    rows = [[name, *(f"{one[name]} of {total}" for one in figures.values())] for name in names]
+    head = ["needle", *(f"notes of {int(words):,} words" for words in figures)]
+    return f"{markdown(head, rows)}\n\n{cited('needles', [line])}"
+
+
+def passage_speed() -> str:
+    """Return the times of documents of several passages beside plain ones, from the newest run."""
+    line = lines("passage_speed")[-1]
+    asked, figures = line["configuration"], line["figures"]
+    count = asked["documents"] * asked["passages"]
+    called = {"plain": f"{count:,} documents", "passages": f"{asked['documents']:,} documents of {asked['passages']}"}
+    rows = [
+        [told, f"{figures[kind]['bytes'] / count:,.0f}", f"{figures[kind]['documents_ms']:.1f} ms",
+         f"{figures[kind]['passages_ms']:.1f} ms"]
+        for kind, told in called.items()
+    ]  # fmt: skip
+    head = ["index", "bytes a passage", "search for documents", "search for passages"]
+    return f"{markdown(head, rows)}\n\n{cited('passage_speed', [line])}"
 
 
 # --- benchmarks.md
