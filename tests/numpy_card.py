@@ -265,7 +265,8 @@ def pooled(tile: np.void, row: int, products: np.ndarray, best: np.float32) -> n
     start, end = at_address(int(tile["passage_starts"]) + 4 * row, 2, np.uint32).tolist()
     shares = at_address(int(tile["passage_shares"]) + 4 * start, end - start, np.float32)
     mean = (products[start:end] * shares).sum()
-    return np.float32(mean + best * (products[start:end].max() - mean))
+    share = np.maximum(0, best - (1 - best) / np.float32(end - start))
+    return np.float32(mean + share * (products[start:end].max() - mean))
 
 
 def keep_range(query: np.void, scores: np.ndarray) -> None:

@@ -231,9 +231,13 @@ def test_weights_of_documents_are_the_power_mean_of_their_passages() -> None:
     assert passage_weights(found, 3, np.array([2, 1])) == pytest.approx([1.0, 0.5])
 
 
-def test_a_dense_score_is_half_the_best_passage_and_half_the_mean_by_length() -> None:
+def test_the_best_passage_has_a_quarter_of_the_dense_score_of_two_and_half_that_of_many() -> None:
     scores, shares = np.array([1.0, 4.0], np.float32), np.array([0.75, 0.25], np.float32)
-    assert document_scores(scores, np.array([0, 2]), shares) == pytest.approx([BEST * 4 + (1 - BEST) * 1.75])
+    assert document_scores(scores, np.array([0, 2]), shares) == pytest.approx([0.25 * 4 + 0.75 * 1.75])
+    many = np.zeros(1_000, np.float32)
+    many[7] = 1
+    expected = BEST - (1 - BEST) / 1_000
+    assert document_scores(many, np.array([0, 1_000]), np.zeros(1_000, np.float32)) == pytest.approx([expected])
     assert document_scores(scores, np.array([0, 2]), shares, best=1.0) == pytest.approx([4.0])
 
 

@@ -1,9 +1,9 @@
 """How passages make a document: the definition, to which everything faster is tested equal.
 
 A passage is encoded as a text of its own. The lexical weight of a token in a document is the power mean of its weights
-in the passages, so a word that occurs once in a book still counts. The dense score of a document is half that of its
-best passage and half the mean of all, weighted by their lengths. A document of one passage has the weights and the
-score of that passage.
+in the passages, so a word that occurs once in a book still counts. The dense score of a long document is half that of
+its best passage and half the mean of all, weighted by their lengths; in a short one the mean has more. A document of
+one passage has the weights and the score of that passage.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 POWER = 4  # of the mean of lexical weights: 1 is the plain mean, and a large power the maximum
 PASSAGE_SHARE = 0.25  # of λ in the score of a passage: there, words weigh more than in a whole document
-BEST = 0.5  # the share of the best passage in a dense score; the mean of all passages has the rest
+BEST = 0.5  # the share of the best passage in the dense score of a long document; the mean has the rest
 
 
 def documents_of(passages: Encoded, places: Sequence[Sequence[Place]]) -> Encoded:
@@ -48,16 +48,28 @@ def document_weights(weights: sp.csr_array, starts: Ints) -> sp.csr_array:
     return csr(((means ** (1 / POWER)).astype(np.float32), sums.indices, sums.indptr), sums.shape)
 
 
-def document_scores(scores: Floats, starts: Array, shares: Floats, best: float = BEST) -> Floats:
-    """Return the dense scores of documents, given those of their passages: best · maximum + (1 − best) · mean.
+def best_share(passages: Ints, best: float = BEST) -> Floats:
+    """Return the share of the best passage in the dense score of documents with so many passages.
 
-    `shares` are the weights of passages in the mean: their parts of the document's text, which sum to 1.
+    It is 0 for one passage, 1/4 for two, and comes close to `best` for many: best − (1 − best) / passages.
+    """
+    share: Floats = np.maximum(0, best - (1 - best) / passages).astype(np.float32)
+    return share
+
+
+def document_scores(scores: Floats, starts: Array, shares: Floats, best: float = BEST) -> Floats:
+    """Return the dense scores of documents, given those of their passages: b · maximum + (1 − b) · mean.
+
+    b is `best_share`. `shares` are the weights of passages in the mean: their parts of the document's text, which sum
+    to 1.
     """
     if not len(scores):
         return scores
     first = np.asarray(starts[:-1], dtype=np.int64)
     means = np.add.reduceat(scores * shares, first)
-    return (means + np.float32(best) * (np.maximum.reduceat(scores, first) - means)).astype(np.float32)
+    share = best_share(np.diff(starts).astype(np.int64), best)
+    pooled: Floats = (means + share * (np.maximum.reduceat(scores, first) - means)).astype(np.float32)
+    return pooled
 
 
 def passage_weights(weights: Floats, passages: int | Ints, having: Ints) -> Floats:

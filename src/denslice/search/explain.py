@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from denslice.errors import InputError
-from denslice.grouping import BEST
+from denslice.grouping import best_share
 from denslice.records import Explanation, Term
 from denslice.search.passage_hits import passage_matrix, passage_query
 from denslice.search.query import QueryVectors
@@ -54,7 +54,8 @@ def explain_document(
     products = segment.dense[numbers].astype(np.float64) @ query.dense  # (passages,)
     if len(numbers) == 1:
         return Explanation(id, lexical + products[0], lexical, float(products[0]), terms, lost, passage=0)
-    best, mean = BEST * products.max(), (1 - BEST) * float(products @ segment.passage_shares[numbers])
+    share = float(best_share(np.array([len(numbers)]))[0])
+    best, mean = share * products.max(), (1 - share) * float(products @ segment.passage_shares[numbers])
     dense = float(best + mean)
     strongest = int(products.argmax())
     return Explanation(id, lexical + dense, lexical, dense, terms, lost, float(best), float(mean), strongest)

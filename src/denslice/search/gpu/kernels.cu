@@ -55,7 +55,7 @@ struct Query {
     u32 dense_lowest, dense_highest; // as ordered bits
     u64 cut; // candidates below it are dropped
     u32 hold; // the number of documents that stage one must not miss
-    float best; // the share of the best passage in the dense score of a document
+    float best; // the share of the best of many passages in the dense score of a document
 };
 
 // --- numbers
@@ -343,6 +343,11 @@ extern "C" __global__ void dense_four(const Tile *tiles, Query *queries, const f
     dense_rows<4>(tiles, queries, vectors, scores, tile_rows, card_rows, width);
 }
 
+// The share of the best of so many passages, as grouping.best_share has it.
+__device__ __forceinline__ float best_share(float best, u32 passages) {
+    return passages ? fmaxf(0, best - (1 - best) / passages) : 0;
+}
+
 struct Pooled { // some passages of a document
     float largest, mean; // of their products; in the mean, passages have the weight of their shares
 };
@@ -393,7 +398,7 @@ extern "C" __global__ void __launch_bounds__(256) pool(const Tile *tiles, Query 
             Pooled whole = pooled(mine, shares, first, last, lane, 32);
             if (from == lane - part) found = whole;
         }
-        float score = found.mean + best * (found.largest - found.mean);
+        float score = found.mean + best_share(best, end - start) * (found.largest - found.mean);
         if (row < count) {
             if (part == 0) to[row] = score;
             low = min(low, ordered(score));
@@ -709,7 +714,7 @@ __device__ float exact_dense(const Tile &tile, u32 row, const float *vector, u32
                 mean += products[n] * tile.passage_shares[p + n];
             }
     }
-    return mean + best * (largest - mean);
+    return mean + best_share(best, starts[row + 1] - starts[row]) * (largest - mean);
 }
 
 __device__ __forceinline__ float bound_of(const Query &query, u32 score) {
