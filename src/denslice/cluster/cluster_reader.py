@@ -30,7 +30,7 @@ RankedRow = tuple[float, str, int, int, int, float, float]  # negated score, id,
 
 
 class ClusterStatistics:
-    """Document frequencies of the whole collection. They do not depend on which shards answer."""
+    """Frequencies of tokens in the whole collection. They do not depend on which shards answer."""
 
     def __init__(self, shards: tuple[Snapshot, ...], vocab: int, before: ClusterStatistics | None = None) -> None:
         self.shards = shards
@@ -42,19 +42,24 @@ class ClusterStatistics:
         """The number of documents."""
         return sum(shard.docs for shard in self.shards)
 
-    def document_frequencies(self, keys: Ints) -> Ints:
-        """Return how many documents have each token."""
+    @cached_property
+    def passages(self) -> int:
+        """The number of passages."""
+        return sum(shard.passages for shard in self.shards)
+
+    def passage_frequencies(self, keys: Ints) -> Ints:
+        """Return how many passages have each token."""
         return self._frequencies[keys]
 
     @cached_property
     def _frequencies(self) -> Ints:
-        """The document frequency of every token (vocab,), updated from the previous reader by changed shards."""
+        """How many passages have each token (vocab,), updated from the previous reader by changed shards."""
         total = np.zeros(self.vocab, dtype=np.int64)
         before, self._before = self._before, None
         if before:
             total[: before.vocab] += before._frequencies
         for shard in set(before.shards if before else ()) ^ set(self.shards):
-            counts = shard.document_frequencies(np.arange(self.vocab))
+            counts = shard.passage_frequencies(np.arange(self.vocab))
             total += counts if shard in self.shards else -counts
         return total
 
@@ -119,9 +124,7 @@ class ClusterReader(Reader):
             shards=self.layout.shards,
             replicas=self.replicas.options.replicas,
             documents=self.counts.docs,
-            passages=sum(one.live_passages() for one in self.every_segment())
-            if self.snapshot.manifest.passages
-            else None,
+            passages=self.counts.passages if self.snapshot.manifest.passages else None,
             deleted=sum(segment.deleted for segment in entries),
             segments=len(entries),
             generation=self.generation,

@@ -41,7 +41,7 @@ class IndexInfo:
         return cls(
             path=str(snapshot.folder),
             documents=snapshot.docs,
-            passages=sum(segment.live_passages() for segment in snapshot.segments) if manifest.passages else None,
+            passages=snapshot.passages if manifest.passages else None,
             deleted=sum(segment.deleted for segment in manifest.segments),
             segments=len(manifest.segments),
             generation=manifest.generation,

@@ -56,8 +56,12 @@ class Statistics(Protocol):
     def docs(self) -> int:
         """The number of documents."""
 
-    def document_frequencies(self, keys: Ints) -> Ints:
-        """Return how many documents have each token."""
+    @property
+    def passages(self) -> int:
+        """The number of passages: that of documents, if each is one passage."""
+
+    def passage_frequencies(self, keys: Ints) -> Ints:
+        """Return how many passages have each token."""
 
 
 class Reader:
@@ -251,7 +255,7 @@ class Reader:
         """Return the keys and weights of the queries, and where each query starts, with idf and slicing applied."""
         data = weights.data
         if self.encoder.uses_idf:
-            data = data * idf(self.statistics.document_frequencies(weights.indices), self.statistics.docs)
+            data = data * idf(self.statistics.passage_frequencies(weights.indices), self.statistics.passages)
         if sliced and self.snapshot.manifest.query == "sliced" and self.snapshot.slicing is not None:
             whole = csr((data, weights.indices, weights.indptr), weights.shape)
             weights, _ = split_by_slice(whole, self.snapshot.slicing)

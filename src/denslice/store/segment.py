@@ -89,7 +89,7 @@ class Segment:
         if entry.deletions == self.entry.deletions:
             return self
         other = copy(self)
-        for name in ("live", "_removed"):
+        for name in ("live", "live_passages", "_removed"):
             vars(other).pop(name, None)
         other.entry, other.deletions = entry, _deletions(folder, entry)
         return other
@@ -144,8 +144,9 @@ class Segment:
         starts = self.passage_starts.astype(np.int64)
         return starts[1:] - starts[:-1]
 
+    @cached_property
     def live_passages(self) -> int:
-        """Return the number of passages of live documents."""
+        """The number of passages of live documents."""
         if self.passage_counts is None:
             return self.entry.docs
         return int(self.passage_counts[self.live_row_numbers()].sum())
@@ -169,6 +170,15 @@ class Segment:
         if (found >= np.repeat(self.kept.starts[row_of + 1], counts)).any():
             raise damaged(self.words.path, "a passage has a token that its document does not have")
         return found, np.concatenate([[0], np.cumsum(counts)])
+
+    def _counted_keys(self, rows: Ints) -> Ints:
+        """Return the kept tokens of these rows, each once for every passage that has it."""
+        if self.passage_counts is None:
+            alone: Ints = self.kept.of(rows).indices.astype(np.int64)
+            return alone
+        is_cut = self.passage_counts[rows] > 1
+        tokens, _ = self.passage_tokens(rows[is_cut])
+        return np.concatenate([self.kept.of(rows[~is_cut]).indices, self.kept.keys[tokens].astype(np.int64)])
 
     def places(self, rows: Ints) -> dict[int, list[Place]]:
         """Return the places of the passages of these rows, each of which has several."""
@@ -233,8 +243,8 @@ class Segment:
             raise damaged(self.documents.path, f"has a row outside of 0 to {self.rows - 1:,}")
         return rows if self.live is None else {id: row for id, row in rows.items() if self.live[row]}
 
-    def document_frequencies(self, keys: Ints) -> Ints:
-        """Return the document frequency of each token before slicing, among live documents."""
+    def passage_frequencies(self, keys: Ints) -> Ints:
+        """Return how many passages of live documents have each token; one that the slicing dropped counts once."""
         counts = _counts_of(keys, *self._frequencies)
         return counts if self._removed is None else counts - _counts_of(keys, *self._removed)
 
@@ -253,7 +263,7 @@ class Segment:
         gone = np.flatnonzero(live == 0)
         if len(gone) == self.rows:
             return replace(self.entry, deleted=self.rows, length=0)
-        tokens = np.concatenate([self.kept.of(gone).indices, self.lost.of(gone).indices])
+        tokens = np.concatenate([self._counted_keys(gone), self.lost.of(gone).indices])
         keys, counts = np.unique(tokens, return_counts=True)
         arrays: dict[str, Array] = {
             "deleted": np.packbits(1 - live, bitorder="little"),

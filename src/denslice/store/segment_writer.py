@@ -88,11 +88,13 @@ class SegmentWriter:
         kept, lost = stacked(self.kept), stacked(self.lost)
         lengths = np.concatenate(self.lengths)
         arrays = _id_arrays(self.ids) | {"lengths": lengths.astype(np.uint32)}
-        arrays |= _row_arrays("row", kept) | _row_arrays("lost", lost) | _frequency_arrays(kept, lost)
+        arrays |= _row_arrays("row", kept) | _row_arrays("lost", lost)
         arrays |= _posting_arrays(kept, self.block)
-        passages = joined_passages(self.passages)
+        passages, having = joined_passages(self.passages), np.ones(kept.nnz, np.int64)
         if passages is not None:
-            arrays |= _passage_arrays(passages, kept)
+            of_passages, having = _passage_arrays(passages, kept)
+            arrays |= of_passages
+        arrays |= _frequency_arrays(kept, lost, having)
         files = {
             DOCS_FILE: seal(self.folder / DOCS_FILE),
             LEXICAL_FILE: write_container(self.folder / LEXICAL_FILE, arrays),
@@ -135,8 +137,11 @@ def _row_arrays(name: str, weights: sp.csr_array) -> dict[str, Array]:
     }
 
 
-def _passage_arrays(passages: Passages, kept: sp.csr_array) -> dict[str, Array]:
-    """Return the passages of each row, and the tokens of each passage as positions among the kept tokens of its row."""
+def _passage_arrays(passages: Passages, kept: sp.csr_array) -> tuple[dict[str, Array], Ints]:
+    """Return the passages of each row, and the tokens of each passage as positions among the kept tokens of its row.
+
+    Beside them, return how many passages have each kept token (weights,).
+    """
     tokens, width = passages.tokens, np.int64(max(passages.tokens.shape[1], kept.shape[1], 1))
     row_of = np.repeat(np.arange(kept.shape[0]), np.diff(passages.starts))  # (passages,)
     wanted = np.repeat(row_of, np.diff(tokens.indptr)) * width + tokens.indices
@@ -146,16 +151,20 @@ def _passage_arrays(passages: Passages, kept: sp.csr_array) -> dict[str, Array]:
     before = np.concatenate([[0], np.cumsum(is_kept)])
     places = (at - kept.indptr[wanted // width])[is_kept]
     longest = int(np.diff(kept.indptr).max(initial=0))
-    return {
+    having = np.bincount(at[is_kept], minlength=kept.nnz)
+    arrays: dict[str, Array] = {
         "passage_starts": passages.starts.astype(np.uint32),
         "passage_shares": passages.shares,
         "passage_token_starts": before[tokens.indptr].astype(np.uint32),
         "passage_tokens": places.astype(np.uint16 if longest <= 1 << 16 else np.uint32),
     }
+    return arrays, np.maximum(having, 1)  # a document of one passage has no list of its own
 
 
-def _frequency_arrays(kept: sp.csr_array, lost: sp.csr_array) -> dict[str, Array]:
-    counts = np.bincount(np.concatenate([kept.indices, lost.indices]))
+def _frequency_arrays(kept: sp.csr_array, lost: sp.csr_array, having: Ints) -> dict[str, Array]:
+    """Return how many passages have each token, given how many of its document have each kept weight's."""
+    counted = np.concatenate([having, np.ones(lost.nnz, np.int64)])
+    counts = np.bincount(np.concatenate([kept.indices, lost.indices]), counted).astype(np.int64)
     keys = np.flatnonzero(counts)
     return {"frequency_keys": keys.astype(np.uint32), "frequencies": counts[keys].astype(np.uint32)}
 

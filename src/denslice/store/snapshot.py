@@ -60,6 +60,11 @@ class Snapshot:
         return self.manifest.docs
 
     @cached_property
+    def passages(self) -> int:
+        """The number of passages of live documents."""
+        return sum(segment.live_passages for segment in self.segments)
+
+    @cached_property
     def words(self) -> Vocabulary:
         """The words of the documents; empty if token ids are columns of ready vectors."""
         pieces: list[Piece] = []
@@ -82,9 +87,9 @@ class Snapshot:
         except InputError as error:
             raise damaged(self.places.path, str(error)) from error
 
-    def document_frequencies(self, keys: Ints) -> Ints:
-        """Return the document frequency of each token."""
-        return sum((s.document_frequencies(keys) for s in self.segments), np.zeros(len(keys), dtype=np.int64))
+    def passage_frequencies(self, keys: Ints) -> Ints:
+        """Return how many passages have each token."""
+        return sum((s.passage_frequencies(keys) for s in self.segments), np.zeros(len(keys), dtype=np.int64))
 
     def find(self, id: str) -> tuple[Segment, int] | None:
         """Return the segment and the row of the document with this id."""
