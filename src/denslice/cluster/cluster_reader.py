@@ -16,6 +16,7 @@ from denslice.cluster.cluster_folder import Layout
 from denslice.cluster.replica import Explain, Fetch, FetchFound, FetchPlaces, Find, ReplicaRequest
 from denslice.cluster.replicas import Replicas
 from denslice.errors import MissingShardsError
+from denslice.index.found_docs import FoundScore, found_scores
 from denslice.index.index_info import IndexInfo
 from denslice.index.reader import Reader
 from denslice.options import SearchOptions
@@ -134,9 +135,8 @@ class ClusterReader(Reader):
 
     def documents(self, found: Found, query: QueryVectors) -> list[FoundDoc]:
         """Fetch the documents of a ranking in its order. One that was deleted meanwhile has only its id."""
-        numbers: list[int | None] = found.passages.tolist() or [None] * len(found.ids)
-        wanted = list(zip(found.ids, numbers, strict=True))
-        owned: dict[int, list[tuple[str, int | None]]] = {}
+        wanted = list(zip(found.ids, found_scores(found), strict=True))
+        owned: dict[int, list[tuple[str, FoundScore]]] = {}
         for one in wanted:
             owned.setdefault(self.layout.owner(one[0]), []).append(one)
         with stage("documents"):
@@ -144,7 +144,7 @@ class ClusterReader(Reader):
         if missing := [self._name(shard) for shard in owned if shard not in answers]:
             raise MissingShardsError(missing)
         pairs = (zip(some, answers[shard], strict=True) for shard, some in owned.items())
-        docs: dict[tuple[str, int | None], FoundDoc | None] = {one: doc for some in pairs for one, doc in some}
+        docs: dict[tuple[str, FoundScore], FoundDoc | None] = {one: doc for some in pairs for one, doc in some}
         return [docs[one] or (Doc(one[0]), ()) for one in wanted]
 
     def _ask_owner(self, id: str, question: ReplicaRequest) -> Any:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from denslice.index.found_docs import FoundScore
 from denslice.index.index import Index
 from denslice.index.reader import Reader
 from denslice.options import ON_CPU, OpenOptions, SearchOptions
@@ -57,11 +58,11 @@ class FetchFound(NamedTuple):
     """A request for documents with their best passages for a query, or for single passages by number."""
 
     query: QueryVectors
-    wanted: Sequence[tuple[str, int | None]]  # the id of a document, and the number of a passage or None
+    wanted: Sequence[tuple[str, FoundScore]]  # the id of each document, and its scores
 
     def answer(self, reader: Reader) -> list[FoundDoc | None]:
         """Fetch the documents from the shard; None for one that was deleted."""
-        return [reader.get_found(id, self.query, passage) for id, passage in self.wanted]
+        return [reader.get_found(id, self.query, score) for id, score in self.wanted]
 
 
 class Explain(NamedTuple):

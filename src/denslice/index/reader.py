@@ -15,13 +15,13 @@ from denslice.densify import split_by_slice
 from denslice.encoders import Encoder
 from denslice.encoders.bm25 import idf
 from denslice.errors import InputError, warn
+from denslice.index.found_docs import FoundScore, found_doc, found_scores, places_in
 from denslice.index.index_info import IndexInfo
 from denslice.options import SearchOptions
 from denslice.records import (
     Doc,
     Explanation,
     FoundDoc,
-    Passage,
     Place,
     Progress,
     Query,
@@ -33,7 +33,7 @@ from denslice.search.cpu.cpu_searcher import CpuSearcher
 from denslice.search.explain import Naming, explain_document, explain_passage
 from denslice.search.filter import named_fields, parse, passing
 from denslice.search.hits import only_hits, rows_with_dense
-from denslice.search.passage_hits import best_passages, passage_matrix, passage_query, score_passages
+from denslice.search.passage_hits import best_passages, passage_matrix
 from denslice.search.query import NO_MASK, Found, Mask, QueryVectors, Searcher
 from denslice.stage_timers import stage
 from denslice.store.segment import Segment
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
 BATCH = 256  # queries that are searched, or documents that are fetched, at a time
 REMEMBERED = 64  # fields for which a reader remembers whether any document has them
-SHOWN_PASSAGES = 3  # passages that a hit shows
 LONGEST_NAME = 80  # characters of the name of a field in a warning
 
 
@@ -306,18 +305,17 @@ class Reader:
             for at in np.unique(found.segments).tolist():
                 rows = np.unique(found.rows[found.segments == at]).tolist()
                 docs |= {(at, row): doc for row, doc in self.snapshot.segments[at].documents.fetch(rows).items()}
-            numbers: list[int | None] = found.passages.tolist() or [None] * len(places)
-            both = zip(places, numbers, strict=True)
+            both = zip(places, found_scores(found), strict=True)
             segments = self.snapshot.segments
-            return [found_doc(segments[at], row, docs[at, row], query, number) for (at, row), number in both]
+            return [found_doc(segments[at], row, docs[at, row], query, score) for (at, row), score in both]
 
-    def get_found(self, id: str, query: QueryVectors, passage: int | None) -> FoundDoc | None:
+    def get_found(self, id: str, query: QueryVectors, score: FoundScore) -> FoundDoc | None:
         """Return the document with this id and its best passages, or one passage of it; None if it is not there."""
         place = self.snapshot.find(id)
         if place is None:
             return None
         segment, row = place
-        return found_doc(segment, row, segment.documents.fetch([row])[row], query, passage)
+        return found_doc(segment, row, segment.documents.fetch([row])[row], query, score)
 
 
 class Asked:
@@ -350,31 +348,6 @@ class Asked:
     def explain(self, id: str, passage: int | None = None) -> Explanation:
         """Explain the score of the document with this id, or of one of its passages."""
         return self._reader.explain_vectors(*self._vectors, id, passage)
-
-
-def found_doc(segment: Segment, row: int, doc: Doc, query: QueryVectors, passage: int | None) -> FoundDoc:
-    """Return a document with its best passages, or one of its passages as a document."""
-    scored = score_passages(segment, np.array([row]), passage_query(query))
-    count = len(scored.lexical)
-    places = segment.places(np.array([row]))[row] if count > 1 else [Place(0, len(doc.text))]
-    scores = scored.scores
-    order = sorted(range(count), key=lambda number: (-scores[number], number))[:SHOWN_PASSAGES]
-    best = tuple(
-        Passage(
-            number, doc.text[places[number].start : places[number].end], *places[number],
-            float(scores[number]), float(scored.lexical[number]), float(scored.dense[number]), len(doc.text),
-        )
-        for number in (order if passage is None else [passage])
-    )  # fmt: skip
-    return (doc, best) if passage is None else (replace(doc, text=best[0].text), best)
-
-
-def places_in(segment: Segment, row: int) -> list[Place]:
-    """Return the places of the passages of a row."""
-    one = np.array([row])
-    if len(segment.passage_numbers(one)) > 1:
-        return segment.places(one)[row]
-    return [Place(0, len(segment.documents.fetch([row])[row].text))]
 
 
 def _read(query: object, position: int, reads: str) -> object:
