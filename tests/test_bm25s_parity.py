@@ -1,6 +1,7 @@
 """BM25 through an index, on Cranfield: without slices it ranks as bm25s, and 768 learned slices lose little."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import bm25s
@@ -13,6 +14,9 @@ from denslice import Doc, Index, Query
 from denslice.corpus.documents import read_docs, read_queries
 from denslice.corpus.runs import read_qrels
 from denslice.encoders.analysis import Analyzer
+from denslice.index.create import new_manifest
+from denslice.options import IndexOptions
+from denslice.store import snapshot
 
 DATA = Path(os.environ.get("DENSLICE_DATA", Path(__file__).parents[2] / "shared" / "data"))
 CRANFIELD = DATA / "cranfield"
@@ -41,7 +45,7 @@ def queries(qrels: Qrels) -> list[Query]:
 @pytest.fixture(scope="module")
 def undensified(tmp_path_factory: pytest.TempPathFactory, docs: list[Doc], queries: list[Query], qrels: Qrels) -> float:
     path = tmp_path_factory.mktemp("undensified") / "it.idx"
-    index = Index.create(path, "bm25", options=as_bm25s(docs))
+    index = uncut(path, IndexOptions("bm25", options=as_bm25s(docs)))
     index.add(docs)
     return ndcg(run(index, queries), qrels)
 
@@ -56,11 +60,16 @@ def test_bm25_without_slices_ranks_as_bm25s_does(
 def test_learned_768_slices_stay_within_one_percent_of_no_slicing(
     query: str, tmp_path: Path, undensified: float, docs: list[Doc], queries: list[Query], qrels: Qrels
 ) -> None:
-    index = Index.create(
-        tmp_path / "it.idx", "bm25", slices=768, slicing="learned", query=query, options=as_bm25s(docs)
-    )
+    sliced = IndexOptions("bm25", slices=768, slicing="learned", query=query, options=as_bm25s(docs))
+    index = uncut(tmp_path / "it.idx", sliced)
     index.add(docs)
     assert ndcg(run(index, queries), qrels) == pytest.approx(undensified, rel=0.01)
+
+
+def uncut(path: Path, options: IndexOptions) -> Index:
+    """An index whose documents are not cut into passages, as bm25s knows none."""
+    snapshot.create(path, replace(new_manifest(options), passages=False))
+    return Index.open(path)
 
 
 def as_bm25s(docs: list[Doc]) -> dict[str, float]:
