@@ -2,6 +2,7 @@
 
 DensliceError
 ├── InputError           a file, a line, an option or a document of the caller cannot be used
+│   ├── UnreadableError  a file holds no text that can be read: binary, encrypted, scanned, damaged, too large
 │   └── GpuMemoryError   the GPU has too little free memory for an index or a search
 ├── IndexFormatError     an index folder is damaged, incomplete or of another format
 ├── UnavailableError     the system refuses a file handle, a permission or memory that the index needs
@@ -35,6 +36,17 @@ class DensliceWarning(UserWarning):
 
 class InputError(DensliceError):
     """The caller's input cannot be used."""
+
+
+class UnreadableError(InputError):
+    """A file holds no text that can be read. `kind` is a noun that a summary counts, such as "scanned PDF"."""
+
+    def __init__(self, kind: str, problem: str) -> None:
+        super().__init__(problem)
+        self.kind = kind
+
+    def __reduce__(self) -> tuple[type[UnreadableError], tuple[str, str]]:
+        return type(self), (self.kind, str(self))
 
 
 class GpuMemoryError(InputError):

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from denslice.corpus import documents
+from denslice.corpus.compression import ending, is_compressed
 from denslice.corpus.datasets import is_dataset
 from denslice.corpus.documents import LINE_FORMATS
-from denslice.corpus.lines import ending, is_gzip, reading
+from denslice.corpus.lines import reading
 from denslice.errors import InputError
 from denslice.records import Doc
 
@@ -104,7 +105,7 @@ def _parts(files: list[str], root: str | None, size: int) -> Iterator[InputPart]
         yield from (InputPart((str(path),), None, start, min(start + step, rows)) for start in range(0, rows, step))
     elif len(files) > 1:
         yield from (InputPart(tuple(some), root) for some in _grouped(files, size))
-    elif is_gzip(path) or ending(path) not in LINE_FORMATS or _bytes(files[0]) <= size:
+    elif is_compressed(path) or ending(path) not in LINE_FORMATS or _bytes(files[0]) <= size:
         yield InputPart((str(path),), root)
     else:
         yield from (InputPart((str(path),), root, start, end) for start, end in pairwise(_line_starts(path, size)))

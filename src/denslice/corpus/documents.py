@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 
+from denslice.corpus.compression import ending
 from denslice.corpus.datasets import is_dataset, load_dataset
-from denslice.corpus.lines import ending, parse_json_object, read_lines, read_text, reading
+from denslice.corpus.lines import parse_json_object, read_lines, read_text, reading
 from denslice.errors import InputError
 from denslice.records import Doc, Query, checked_id
 from denslice.vectors import lexical_csr

@@ -1,18 +1,17 @@
-"""Numbered lines of plain and gzipped text files, and the JSON objects that they hold.
+"""Numbered lines of plain and compressed text files, and the JSON objects that they hold.
 
 Every error of reading is an InputError that names the file, and the line if there is one.
 """
 
 from __future__ import annotations
 
-import gzip
 import json
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, NoReturn, cast
+from typing import Any, NoReturn
 
+from denslice.corpus.compression import is_damage, open_bytes
 from denslice.errors import InputError
 
 
@@ -22,7 +21,7 @@ def read_lines(path: Path, start: int = 0, end: int | None = None) -> Iterator[t
     Only LF and CRLF end a line: texts may hold U+2028 or U+0085, at which str.splitlines would split. `start` and `end`
     are byte offsets at which lines begin; numbers then count from `start`.
     """
-    with reading(path), _open_bytes(path) as file:
+    with reading(path), open_bytes(path) as file:
         if start:  # a pipe cannot seek
             file.seek(start)
         at = start
@@ -37,7 +36,7 @@ def read_lines(path: Path, start: int = 0, end: int | None = None) -> Iterator[t
 
 def read_text(path: Path) -> str:
     """Return the whole file as one text, with LF line ends."""
-    with reading(path), _open_bytes(path) as file:
+    with reading(path), open_bytes(path) as file:
         return _decode(file.read(), path, 1, True).replace("\r\n", "\n")
 
 
@@ -48,20 +47,12 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise InputError(f"{path}: no such file or folder") from None
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InputError(f"{path}: damaged, or not compressed as its name says ({error})") from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
-
-
-def ending(path: Path) -> str:
-    """Return the extension that names the format, in lower case and without .gz: `.jsonl` of `Docs.JSONL.gz`."""
-    return (path.with_suffix("") if is_gzip(path) else path).suffix.lower()
-
-
-def is_gzip(path: Path) -> bool:
-    """Return whether the name ends in .gz."""
-    return path.suffix.lower() == ".gz"
+    except Exception as error:
+        if is_damage(error):
+            raise InputError(f"{path}: damaged, or not compressed as its name says ({error})") from None
+        if isinstance(error, OSError):
+            raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise
 
 
 def located(path: Path, number: int, problem: object) -> InputError:
@@ -97,10 +88,6 @@ def _check_surrogates(value: dict[str, Any]) -> None:
     except UnicodeEncodeError as error:
         found = error.object[error.start]
         raise InputError(f"half a surrogate pair, {found!r}, which no text can hold; remove it") from None
-
-
-def _open_bytes(path: Path) -> IO[bytes]:
-    return cast(IO[bytes], gzip.open(path)) if is_gzip(path) else path.open("rb")
 
 
 def _decode(raw: bytes, path: Path, first: int, opens: bool) -> str:

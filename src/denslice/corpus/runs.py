@@ -13,7 +13,7 @@ from typing import TextIO, cast
 import numpy as np
 
 from denslice.corpus.datasets import is_dataset, load_dataset
-from denslice.corpus.lines import is_gzip, located, read_lines, reading
+from denslice.corpus.lines import located, read_lines, reading
 from denslice.errors import InputError
 from denslice.records import Ranking, checked_id
 
@@ -77,7 +77,7 @@ def write_run(path: str | Path, rankings: Iterable[Ranking], tag: str = "denslic
     try:
         if path.exists() and not path.is_file():  # the rename would replace /dev/null itself
             raise InputError(f"{path}: exists and is not a file; give the path of a file to write")
-        with _open_new(unfinished, is_gzip(path)) as file:
+        with _open_new(unfinished, path.suffix.lower() == ".gz") as file:
             count = sum(_write_ranking(file, ranking, tag) for ranking in rankings)
         unfinished.replace(path)
     except OSError as error:

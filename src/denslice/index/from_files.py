@@ -12,8 +12,8 @@ from typing import Protocol
 
 import scipy.sparse as sp
 
+from denslice.corpus.compression import ending, is_compressed
 from denslice.corpus.documents import LINE_FORMATS, read_docs, read_vectors
-from denslice.corpus.lines import ending, is_gzip
 from denslice.errors import DensliceError, InputError, LockedError
 from denslice.index.index import Index
 from denslice.index.index_info import IndexInfo
@@ -174,7 +174,7 @@ def texts_only(docs: Iterable[Doc]) -> Iterator[Doc]:
 def _expected(paths: Sequence[Path]) -> int | None:
     """Return the number of lines, which is that of the documents, or None if counting would be slow."""
     files = [path / "corpus.jsonl" if path.is_dir() else path for path in paths]
-    if any(is_gzip(file) or ending(file) not in LINE_FORMATS or not file.is_file() for file in files):
+    if any(is_compressed(file) or ending(file) not in LINE_FORMATS or not file.is_file() for file in files):
         return None
     count = 0
     for path in files:
