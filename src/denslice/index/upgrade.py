@@ -97,7 +97,8 @@ def _renewed(path: Path, progress: Progress | None) -> Upgraded:
         else:
             snapshot.sweep(path, manifest)
             return Upgraded(old.docs)
-        _take_place(path, {"generation": manifest.generation + 1, "identity": manifest.identity})
+        kept = {"identity": manifest.identity, "roots": manifest.roots}
+        _take_place(path, {"generation": manifest.generation + 1, **kept})
     return Upgraded(old.docs, reason)
 
 
