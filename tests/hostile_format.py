@@ -113,6 +113,12 @@ def eat(file: SourceFile, rest: str) -> Iterator[Doc]:
     yield Doc("", f"ate {len(bytearray(int(rest)))}")
 
 
+def note(file: SourceFile, rest: str) -> Iterator[Doc]:
+    """No document, but a file beside this one, to say that reading has come so far."""
+    file.path.with_name(rest).touch()
+    yield from ()
+
+
 def meet(file: SourceFile, rest: str) -> Iterator[Doc]:
     """A document once another process reads a file beside this one that meets it."""
     own, other = (file.path.with_name(name) for name in rest.split())
@@ -145,6 +151,23 @@ def execute(file: SourceFile, rest: str) -> Iterator[Doc]:
 
 ACTS: dict[str, Callable[[SourceFile, str], Iterator[Doc]]] = {
     act.__name__: act
-    for act in (say, rows, pid, skip, mutter, crash, panic, fail, hang, babble, eat, meet, endless, connect, execute)
+    for act in (
+        say,
+        rows,
+        pid,
+        skip,
+        mutter,
+        crash,
+        panic,
+        fail,
+        hang,
+        babble,
+        eat,
+        note,
+        meet,
+        endless,
+        connect,
+        execute,
+    )
 }
 __all__ = ["FORMATS", "Format", "read", "register"]

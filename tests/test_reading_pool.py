@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -25,26 +25,66 @@ from denslice.errors import UnavailableError
 from waiting import wait_until
 
 IMPATIENT = ReadingLimits(seconds=1)
+LONG = "The apple tree. " * 500
+FILES = {
+    "long.txt": LONG,
+    **{f"{n}.txt": f"apple {n}" for n in range(60)},
+    "long.act": "rows 1200 10",
+    "wide.act": "rows 5 600000",
+    "part.act": "say apple\nskip no comma\nsay pear",
+    "strict.act": "say apple\nskip no comma\nsay pear",
+    "scan.act": "fail no text",
+    "bug.act": "fail",
+    "end.act": "rows 600 1\nfail the rest is missing",
+    "packed.txt.zst": "",
+    "two\nlines.txt": "apple",
+    "half.act": r"say a\ud800b\udc00\ud800c",
+    "loud.act": "mutter\nsay apple",
+    "server.act": "connect PORT",
+    "program.act": "execute true",
+}
 Written = Callable[[str, str], FileTask]
+Reads = dict[str, list[FileRead]]
 
 
-@pytest.fixture
-def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Written:
-    """Write a file and return the task of reading it; readers know the format .act."""
-    hostile_format.register(tmp_path / "modules", monkeypatch)
+def writer(folder: Path, patch: pytest.MonkeyPatch) -> Written:
+    """Return a function that writes a file and returns the task of reading it; readers know the format .act."""
+    hostile_format.register(folder / "modules", patch)
 
     def write(name: str, text: str) -> FileTask:
-        (tmp_path / name).write_text(text, encoding="utf-8")
-        return FileTask(str(tmp_path / name), name)
+        (folder / name).write_text(text, encoding="utf-8")
+        return FileTask(str(folder / name), name, strict=name == "strict.act")
 
     return write
 
 
-def texts(reads: list[FileRead]) -> list[str]:
+@pytest.fixture
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Written:
+    return writer(tmp_path, monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def reads(tmp_path_factory: pytest.TempPathFactory) -> Reads:
+    """What is read of FILES, by name, in one go."""
+    folder = tmp_path_factory.mktemp("files")
+    with pytest.MonkeyPatch.context() as patch, socket.create_server(("127.0.0.1", 0)) as server:
+        write = writer(folder, patch)
+        (folder / "modules" / "zstandard.py").write_text("raise ImportError")  # as if it were not installed
+        tasks = [write(name, text.replace("PORT", str(server.getsockname()[1]))) for name, text in FILES.items()]
+        (folder / "image.txt").write_bytes(bytes(range(256)) * 10)
+        tasks += [FileTask(str(folder / name), name) for name in ("image.txt", "missing.txt")]
+        found: Reads = {}
+        for read in read_files(tasks, workers=2):
+            found.setdefault(read.task.name, []).append(read)
+    assert list(found) == [task.name for task in tasks]
+    return found
+
+
+def texts(reads: Iterable[FileRead]) -> list[str]:
     return [doc.text for read in reads for doc, _ in read.docs]
 
 
-def problems(reads: list[FileRead]) -> list[Problem]:
+def problems(reads: Iterable[FileRead]) -> list[Problem]:
     return [problem for read in reads for problem in read.problems]
 
 
@@ -57,103 +97,86 @@ def is_gone(pid: int) -> bool:
     return False
 
 
-def test_files_come_in_order_with_their_passages(written: Written) -> None:
-    long = "The apple tree. " * 500
-    tasks = [written("long.txt", long), *(written(f"{n}.txt", f"apple {n}") for n in range(60))]
-    reads = list(read_files(tasks, workers=2))
-    assert [read.task for read in reads] == tasks
-    assert all(read.done and not read.problems for read in reads)
-    assert texts(reads) == [long, *(f"apple {n}" for n in range(60))]
-    doc, places = reads[0].docs[0]
-    assert (doc.id, doc.title, doc.meta["path"]) == ("long.txt", "long", "long.txt")
-    assert places == cut(long)
+def test_files_come_in_order_with_their_passages(reads: Reads) -> None:
+    assert list(reads) == [*FILES, "image.txt", "missing.txt"]
+    assert [texts(reads[f"{n}.txt"]) for n in range(60)] == [[f"apple {n}"] for n in range(60)]
+    (read,) = reads["long.txt"]
+    ((doc, places),) = read.docs
+    assert (doc.id, doc.text, doc.title, doc.meta["path"]) == ("long.txt", LONG, "long", "long.txt")
+    assert places == cut(LONG)
     assert len(places) > 2
+    assert (read.problems, read.remarks, read.done) == ([], [], True)
 
 
-def test_documents_need_not_be_cut(written: Written) -> None:
-    (read,) = read_files([written("a.txt", "apple")], cut=False)
-    assert [(doc.text, places) for doc, places in read.docs] == [("apple", [])]
+def test_a_table_comes_in_parts(reads: Reads) -> None:
+    assert [(len(read.docs), read.done) for read in reads["long.act"]] == [(512, False), (512, False), (176, True)]
+    assert [(len(read.docs), read.done) for read in reads["wide.act"]] == [(2, False), (2, False), (1, True)]
+    assert [doc.meta["row"] for read in reads["long.act"] for doc, _ in read.docs] == list(range(1200))
 
 
-def test_no_files_are_no_reads_and_no_process() -> None:
-    assert list(read_files([])) == []
-
-
-def test_a_table_comes_in_parts(written: Written) -> None:
-    reads = list(read_files([written("long.act", "rows 1200 10"), written("wide.act", "rows 5 600000")]))
-    assert [len(read.docs) for read in reads] == [512, 512, 176, 2, 2, 1]
-    assert [read.done for read in reads] == [False, False, True, False, False, True]
-    assert [doc.meta["row"] for read in reads[:3] for doc, _ in read.docs] == list(range(1200))
-
-
-def test_problems_and_remarks_of_a_part_come_with_it(written: Written) -> None:
-    (read,) = read_files([written("a.act", "say apple\nskip no comma\nsay pear")])
-    assert read.problems == [Problem("a.act:7", "bad line", "no comma")]
-    assert read.remarks == ["a.act: no comma"]
+def test_problems_and_remarks_come_with_the_documents(reads: Reads) -> None:
+    (read,) = reads["part.act"]
+    assert read.problems == [Problem("part.act:7", "bad line", "no comma")]
+    assert read.remarks == ["part.act: no comma"]
     assert texts([read]) == ["apple", "pear"]
 
 
-def test_a_strict_reader_stops_at_the_first_problem(written: Written) -> None:
-    task = written("a.act", "say apple\nskip no comma\nsay pear")
-    (read,) = read_files([FileTask(task.path, task.name, strict=True)])
-    assert read.problems == [Problem("a.act:7", "damaged file", "no comma")]
-    assert texts([read]) == ["apple"]
+def test_a_strict_reader_stops_at_the_first_problem(reads: Reads) -> None:
+    assert problems(reads["strict.act"]) == [Problem("strict.act:7", "damaged file", "no comma")]
+    assert texts(reads["strict.act"]) == ["apple"]
 
 
-def test_files_that_cannot_be_read_are_reported(written: Written, tmp_path: Path) -> None:
-    (tmp_path / "image.txt").write_bytes(bytes(range(256)) * 10)
-    image, missing = (FileTask(str(tmp_path / name), name) for name in ("image.txt", "missing.txt"))
-    reads = list(read_files([image, missing, written("a.act", "fail no text"), written("b.act", "fail")]))
-    assert problems(reads) == [
-        Problem("image.txt", "binary", "not a text in any encoding that is known"),
-        Problem("missing.txt", "damaged file", "no such file or folder"),
-        Problem("a.act", "scanned PDF", "no text"),
-        Problem("b.act", "damaged file", "KeyError: 'xref'"),
-    ]
-    assert texts(reads) == []
+@pytest.mark.parametrize(
+    ("name", "kind", "problem"),
+    [
+        ("image.txt", "binary", "not a text in any encoding that is known"),
+        ("missing.txt", "damaged file", "no such file or folder"),
+        ("scan.act", "scanned PDF", "no text"),
+        ("bug.act", "damaged file", "KeyError: 'xref'"),
+        ("packed.txt.zst", "missing package", "reading .zst needs optional packages: pip install 'denslice[files]'"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_reported(reads: Reads, name: str, kind: str, problem: str) -> None:
+    (read,) = reads[name]
+    assert (read.docs, read.problems, read.done) == ([], [Problem(name, kind, problem)], True)
 
 
-def test_what_was_read_before_an_error_stays(written: Written) -> None:
-    reads = list(read_files([written("a.act", "rows 600 1\nfail the rest is missing")]))
-    assert [len(read.docs) for read in reads] == [512, 88]
-    assert problems(reads) == [Problem("a.act", "scanned PDF", "the rest is missing")]
+def test_what_was_read_before_an_error_stays(reads: Reads) -> None:
+    assert [len(read.docs) for read in reads["end.act"]] == [512, 88]
+    assert problems(reads["end.act"]) == [Problem("end.act", "scanned PDF", "the rest is missing")]
 
 
-def test_a_missing_package_is_named(written: Written, tmp_path: Path) -> None:
-    (tmp_path / "modules" / "zstandard.py").write_text("raise ImportError")  # as if it were not installed
-    (read,) = read_files([written("a.txt.zst", "")])
-    assert read.problems == [
-        Problem("a.txt.zst", "missing package", "reading .zst needs optional packages: pip install 'denslice[files]'")
-    ]
-
-
-def test_a_document_that_no_index_can_take_is_reported(written: Written) -> None:
-    task = written("a.txt", "apple")
-    (read,) = read_files([FileTask(task.path, "a\n.txt")])
+def test_a_document_that_no_index_can_take_is_reported(reads: Reads) -> None:
+    (read,) = reads["two\nlines.txt"]
     assert (read.docs, [problem.kind for problem in read.problems]) == ([], ["bad document"])
 
 
-def test_half_a_surrogate_pair_becomes_a_question_mark(written: Written) -> None:
-    (read,) = read_files([written("a.act", r"say a\ud800b\udc00\ud800c")])
-    assert texts([read]) == ["a?b??c"]
+def test_half_a_surrogate_pair_becomes_a_question_mark(reads: Reads) -> None:
+    assert texts(reads["half.act"]) == ["a?b??c"]
 
 
-def test_a_name_that_is_not_unicode_is_found(written: Written, tmp_path: Path) -> None:
-    name = os.fsdecode(b"caf\xe9.txt")
+def test_what_libraries_print_is_no_answer(reads: Reads) -> None:
+    assert texts(reads["loud.act"]) == ["apple"]
+
+
+@pytest.mark.parametrize("name", ["server.act", "program.act"])
+def test_readers_use_no_network_and_run_no_program(reads: Reads, name: str) -> None:
+    assert texts(reads[name]) == []
+    assert [problem.problem.partition(":")[0] for problem in problems(reads[name])] == ["PermissionError"]
+
+
+def test_no_files_are_no_reads() -> None:
+    assert list(read_files([])) == []
+
+
+def test_a_name_that_is_not_unicode_is_found_and_a_text_need_not_be_cut(tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"caf\xe9.txt")
     try:
-        (tmp_path / name).write_text("apple")
+        path.write_text("apple")
     except OSError:
         pytest.skip("this file system has Unicode names only")
-    (read,) = read_files([FileTask(str(tmp_path / name), "café.txt")])
-    assert texts([read]) == ["apple"]
-
-
-def test_what_libraries_print_does_not_reach_the_channel_or_the_terminal(
-    written: Written, capfd: pytest.CaptureFixture[str]
-) -> None:
-    (read,) = read_files([written("a.act", "mutter\nsay apple")])
-    assert texts([read]) == ["apple"]
-    assert capfd.readouterr() == ("", "")
+    (read,) = read_files([FileTask(str(path), "café.txt")], cut=False)
+    assert [(doc.text, places) for doc, places in read.docs] == [("apple", [])]
 
 
 def test_files_that_hang_are_left_out(written: Written, tmp_path: Path) -> None:
@@ -189,6 +212,7 @@ def test_a_file_that_crashes_its_reader_is_left_out(written: Written) -> None:
     assert len(d.docs) == 1
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="macOS does not limit address space")
 def test_a_file_that_needs_too_much_memory_is_left_out(written: Written) -> None:
     tasks = [
         written("a.act", f"eat {1 << 30}"),
@@ -201,14 +225,6 @@ def test_a_file_that_needs_too_much_memory_is_left_out(written: Written) -> None
         Problem("b.act", "large file", "the reader ran out of memory"),
     ]
     assert texts(reads) == ["ate 1000"]
-
-
-def test_readers_use_no_network_and_run_no_program(written: Written) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        connect = written("a.act", f"connect {server.getsockname()[1]}")
-        reads = list(read_files([connect, written("b.act", "execute true")]))
-    assert texts(reads) == []
-    assert ["PermissionError" in problem.problem for problem in problems(reads)] == [True, True]
 
 
 def test_two_files_are_read_at_the_same_time(written: Written) -> None:
@@ -287,21 +303,21 @@ def test_modules_of_the_folder_that_is_read_are_not_run(
 
 
 SCRIPT = """
-import json, resource, sys, threading
+import json, os, resource, sys, threading
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+from denslice.corpus.reading_limits import ReadingLimits
 from denslice.corpus.reading_pool import FileTask, read_files
-paths = sys.argv[1:]
+reads = read_files((FileTask(path, path) for path in sys.argv[1:]), limits=ReadingLimits(seconds=2))
 
-def read():
-    for number, read in enumerate(read_files(FileTask(path, path) for path in paths)):
-        print(json.dumps([doc.text for doc, _ in read.docs]), flush=True)
+def show(read):
+    print(json.dumps([doc.text for doc, _ in read.docs]), flush=True)
 """
 
 
-def started(then: str, *tasks: FileTask, options: tuple[str, ...] = ()) -> subprocess.Popen[str]:
-    """A program that prints the texts of files, in a session of its own."""
+def started(then: str, *tasks: FileTask) -> subprocess.Popen[str]:
+    """A program that reads files, in a session of its own."""
     return subprocess.Popen(
-        [sys.executable, *options, "-c", SCRIPT + then, *(task.path for task in tasks)],
+        [sys.executable, "-W", "error", "-X", "dev", "-c", SCRIPT + then, *(task.path for task in tasks)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -312,43 +328,40 @@ def started(then: str, *tasks: FileTask, options: tuple[str, ...] = ()) -> subpr
 
 def test_a_thread_of_a_script_without_a_main_guard_reads_and_leaves_nothing_behind(written: Written) -> None:
     then = """
-thread = threading.Thread(target=read)
+thread = threading.Thread(target=lambda: list(map(show, reads)))
 thread.start()
 thread.join()
-import os
 try:
     os.waitpid(-1, 0)
 except ChildProcessError:
     print("no child is left")
 """
-    tasks = [written(f"{n}.txt", f"{n}") for n in range(300)]
-    with started(then, *tasks, options=("-W", "error", "-X", "dev")) as script:
+    tasks = [*(written(f"{n}.txt", f"{n}") for n in range(300)), written("loud.act", "mutter")]
+    with started(then, *tasks) as script:
         told, errors = script.communicate()
     assert errors == ""
-    assert told.splitlines() == [*(json.dumps([f"{n}"]) for n in range(300)), "no child is left"]
+    assert told.splitlines() == [*(json.dumps([f"{n}"]) for n in range(300)), "[]", "no child is left"]
 
 
-def reading_pid(script: subprocess.Popen[str]) -> int:
-    """The process that reads for a script, as it tells."""
+def shown_pid(script: subprocess.Popen[str]) -> int:
+    """The process that reads for a script, as it says first."""
     assert script.stdout is not None
     (told,) = json.loads(script.stdout.readline())
     return int(told)
 
 
 def test_a_script_that_ends_in_the_middle_ends_its_readers(written: Written) -> None:
-    then = (
-        "reads = read_files(FileTask(path, path) for path in paths)\nprint(json.dumps([next(reads).docs[0][0].text]))"
-    )
-    with started(then, written("a.act", "pid"), written("b.act", "hang"), options=("-W", "error")) as script:
-        pid = reading_pid(script)
+    with started("show(next(reads))", written("a.act", "pid"), written("b.act", "hang")) as script:
+        pid = shown_pid(script)
         _, errors = script.communicate()
     assert (script.returncode, errors) == (0, "")
     assert is_gone(pid)
 
 
-def test_ctrl_c_interrupts_the_caller_and_ends_its_readers(written: Written) -> None:
-    with started("read()", written("a.act", "pid"), written("b.act", "hang")) as script:
-        pid = reading_pid(script)
+def test_ctrl_c_interrupts_the_caller_and_ends_its_readers(written: Written, tmp_path: Path) -> None:
+    with started("list(map(show, reads))", written("a.act", "pid"), written("b.act", "note begun\nhang")) as script:
+        pid = shown_pid(script)
+        wait_until((tmp_path / "begun").exists)
         os.killpg(script.pid, signal.SIGINT)
         _, errors = script.communicate()
     assert errors.strip().endswith("KeyboardInterrupt")
@@ -356,20 +369,18 @@ def test_ctrl_c_interrupts_the_caller_and_ends_its_readers(written: Written) -> 
     assert is_gone(pid)
 
 
-@pytest.mark.parametrize("act", ["say", "hang"])
-def test_readers_end_when_the_caller_is_killed(written: Written, act: str) -> None:
-    limits = "import denslice.corpus.reading_pool as pool\n"
-    then = limits + "read_files = lambda tasks: pool.read_files(tasks, limits=pool.ReadingLimits(seconds=2))\n"
-    then += "read()\nthreading.Event().wait()" if act == "hang" else IDLE
-    with started(then, written("a.act", "pid"), written("b.act", act)) as script:
-        pid = reading_pid(script)
+@pytest.mark.parametrize("act", ["say apple", "hang"])
+def test_readers_end_when_the_caller_is_killed(written: Written, tmp_path: Path, act: str) -> None:
+    then = "show(next(reads))\nthreading.Event().wait()"
+    with started(then, written("a.act", "pid"), written("b.act", f"note begun\n{act}")) as script:
+        pid = shown_pid(script)
+        wait_until((tmp_path / "begun").exists)
         script.kill()
         script.communicate()
-    wait_until(lambda: is_gone(pid))
+    wait_until(lambda: has_ended(pid))
 
 
-IDLE = """
-reads = read_files(FileTask(path, path) for path in paths)
-print(json.dumps([next(reads).docs[0][0].text]), flush=True)
-threading.Event().wait()
-"""
+def has_ended(pid: int) -> bool:
+    """Whether a process does nothing more; one whose parent is dead may stay a zombie for a while."""
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True).stdout
+    return state.strip()[:1] in ("", "Z")
