@@ -31,7 +31,7 @@ from denslice.store.segment import DELETIONS, SEGMENTS, Segment
 from denslice.store.segment_writer import SegmentWriter, StoredBatch
 from denslice.store.snapshot import VOCABULARY, WRITING, Snapshot, session
 from denslice.store.vocabulary import Growth, word_arrays
-from denslice.vectors import Encoded, Ints, csr, no_weights, stacked
+from denslice.vectors import Encoded, Ints, Passages, csr, no_weights, stacked
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -277,7 +277,15 @@ class Writer:
         _check_dimensions(self.dimensions, found, bool(self.base.segments or self.written or self._writer))
         self.dimensions = found
         lengths = np.zeros(len(docs), np.int64) if encoded.lengths is None else encoded.lengths
-        self._store(StoredBatch(docs, kept, lost, lengths, encoded.dense, encoded.passages))
+        self._store(StoredBatch(docs, kept, lost, lengths, encoded.dense, self._kept_passages(encoded.passages)))
+
+    def _kept_passages(self, passages: Passages | None) -> Passages | None:
+        """Return passages without the tokens that no document keeps. With slices, their weights are of no use."""
+        if passages is None:
+            return None
+        entry = self.base.manifest.slicing
+        kept = replace(passages, tokens=without_skipped(passages.tokens, entry.skip))
+        return kept if entry.slices is None else kept.unweighed()
 
     def _split(self, weights: sp.csr_array) -> tuple[sp.csr_array, sp.csr_array]:
         """Return the weights that documents keep, and those that the slicing drops: none without slices."""
