@@ -18,9 +18,11 @@ import numpy as np
 
 from denslice import encoders
 from denslice.densify import split_by_slice, without_skipped
+from denslice.encoders import Encoder
 from denslice.errors import InputError
 from denslice.index import doc_batches
-from denslice.index.doc_batches import DocBatch, encode_batches
+from denslice.index.doc_batches import CutDoc, DocBatch, cut_docs, encode_batches
+from denslice.index.known_passages import KnownPassages, known_passages
 from denslice.records import Doc, GivenDocs, Progress, checked_docs, checked_ids
 from denslice.slicing import Slicing
 from denslice.store import tiers
@@ -58,6 +60,8 @@ class Writer:
         self.sources: list[Segment] = []  # the segments that a merge replaces
         self.gone: dict[str, set[int]] = {}  # rows to delete, by the name of their segment
         self.deleted_ids: list[str] = []
+        self.encoded_passages = 0
+        self.reused_passages = 0  # of those added, which were known and not encoded again
         self._settled: Slicing | None = None  # the slicing, if this writer made it
         self._writer: SegmentWriter | None = None
         self._place: Path | None = None
@@ -77,9 +81,17 @@ class Writer:
 
     def add_docs(self, docs: GivenDocs) -> int:
         """Encode and store documents, and return how many were stored."""
-        manifest = self.base.manifest
-        encoder = encoders.load(manifest.encoder, manifest.encoder_options, self.words)
-        return self.add_encoded(encode_batches(checked_docs(docs), encoder, manifest.passages))
+        return self._encode(cut_docs(checked_docs(docs), self.base.manifest.passages), self._encoder())
+
+    def add_cut(self, docs: Iterable[CutDoc], before: Mapping[str, str]) -> int:
+        """Store documents that are cut already, and return how many were stored. Only new passages are encoded.
+
+        `before` names, for the ids of new documents, the stored ones that they are made of: by default those with the
+        same ids.
+        """
+        encoder = self._encoder()
+        checked = (CutDoc(next(checked_docs([one.doc], at)), one.places) for at, one in enumerate(docs))
+        return self._encode(checked, encoder, known_passages(self.base, before, encoder))
 
     def add_encoded(self, batches: Iterable[DocBatch]) -> int:
         """Store documents that were encoded with this vocabulary, and return how many were stored."""
@@ -242,6 +254,24 @@ class Writer:
         self.flush()
 
     # --- documents to segments
+
+    def _encoder(self) -> Encoder:
+        manifest = self.base.manifest
+        return encoders.load(manifest.encoder, manifest.encoder_options, self.words)
+
+    def _encode(self, docs: Iterator[CutDoc], encoder: Encoder, known: KnownPassages | None = None) -> int:
+        """Encode and store documents, and return how many were stored."""
+        return self.add_encoded(self._counted(encode_batches(docs, encoder, known), known))
+
+    def _counted(self, batches: Iterator[DocBatch], known: KnownPassages | None) -> Iterator[DocBatch]:
+        """Yield the batches, and count their passages that were encoded and those that were reused."""
+        counted = 0
+        for docs, encoded in batches:
+            reused = known.reused - counted if known else 0
+            counted += reused
+            self.reused_passages += reused
+            self.encoded_passages += encoded.passage_count - reused
+            yield docs, encoded
 
     def _reported(self, batches: Iterable[DocBatch]) -> Iterator[DocBatch]:
         """Yield the batches, and report each as soon as it is encoded: storing it takes little time."""
