@@ -27,7 +27,7 @@ Input = tuple[str, str]  # the id of a stored document, and the text of a passag
 
 
 class ReusedPassages(NamedTuple):
-    """The passages of a batch that are known, by rising position in it, and their vectors without lengths."""
+    """The positions of the passages of a batch that are known, in any order, and their vectors without lengths."""
 
     at: Ints
     encoded: Encoded
@@ -58,8 +58,7 @@ class KnownPassages:
         if not len(positions):
             return None
         self.reused += len(positions)
-        order = np.argsort(positions)
-        return ReusedPassages(positions[order], Encoded.joined(parts).rows(order))
+        return ReusedPassages(positions, Encoded.joined(parts))
 
 
 def known_passages(snapshot: Snapshot, before: Mapping[str, str], encoder: Encoder) -> KnownPassages | None:
