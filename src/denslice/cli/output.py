@@ -42,7 +42,7 @@ def console(stderr: bool = False) -> Console:
 class Bar:
     """A progress bar, which the library moves by calling `advance`."""
 
-    def __init__(self, progress: Progress, what: str, total: int | None, **fields: object) -> None:
+    def __init__(self, progress: Progress, what: str, total: int | None, **fields: Any) -> None:
         self._progress = progress
         self._task = progress.add_task(what, total=total, **fields)
 

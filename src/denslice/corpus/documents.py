@@ -9,14 +9,21 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from denslice.corpus.compression import ending
 from denslice.corpus.datasets import is_dataset, load_dataset
+from denslice.corpus.file_docs import file_docs, format_of
+from denslice.corpus.folder_walk import beir_corpus, walk
+from denslice.corpus.formats.source_file import Problem, SourceFile
 from denslice.corpus.lines import parse_json_object, read_lines, reading
-from denslice.errors import InputError
+from denslice.corpus.reading_pool import FileTask, read_files
+from denslice.corpus.roots import Root, located
+from denslice.corpus.stdin_file import copied_stdin
+from denslice.errors import InputError, UnreadableError, warn
 from denslice.records import Doc, Query, checked_id
 from denslice.vectors import lexical_csr
 
@@ -42,8 +49,13 @@ def read_docs(
     if isinstance(paths, str | Path):
         raise InputError(f"read_docs takes a list of paths, found the single path {str(paths)!r}")
     roots: list[Root] = []
-    sources = [_doc_source(path, text_field, report or _warn, roots) for path in paths]
-    return _distinct(chain.from_iterable(sources), "document")
+    sources = [_doc_source(path, text_field, report or warn_of, roots) for path in paths]
+    return distinct_docs(chain.from_iterable(sources))
+
+
+def distinct_docs(placed: Iterable[Placed[Doc]]) -> Iterator[Doc]:
+    """Yield the documents without their places; raise InputError at the second place of an id."""
+    return _distinct(placed, "document")
 
 
 def read_queries(path: str | Path) -> Iterator[Query]:
@@ -95,7 +107,8 @@ def _doc_source(
     root, within = located(path, roots, path.is_dir())
     roots.append(root)
     if path.is_dir():
-        return _folder_docs(path, root.name, text_field, report)
+        tasks = (FileTask(str(file.path), f"{root.name}/{file.relative}", text_field) for file in walk(path, report))
+        return ((doc.id, doc) for doc in folder_docs(tasks, report))
     return named_file_docs(SourceFile(path, f"{root.name}/{within}", text_field, strict=True, place=str(path)))
 
 
@@ -112,24 +125,29 @@ def named_file_docs(file: SourceFile) -> Iterator[Placed[Doc]]:
         raise InputError(f"{file.place}: has no documents")
 
 
-def _folder_docs(
-    folder: Path, name: str, text_field: str | None, report: Callable[[Problem], None]
-) -> Iterator[Placed[Doc]]:
-    tasks = (FileTask(str(file.path), f"{name}/{file.relative}", text_field) for file in walk(folder, report))
+def folder_docs(tasks: Iterable[FileTask], report: Callable[[Problem], None] | None = None) -> Iterator[Doc]:
+    """Yield the documents of a folder's files, in order; report what is skipped, by default as a warning."""
+    seen: set[str] = set()
     for read in read_files(tasks, cut=False):
         for problem in read.problems:
-            report(problem)
-        yield from ((read.task.name, doc) for doc, _ in read.docs)
+            (report or warn_of)(problem)
+        for doc, _ in read.docs:
+            if doc.id in seen:
+                (report or warn_of)(Problem(read.task.name, "duplicate id", f"id {doc.id!r} was already used"))
+                continue
+            seen.add(doc.id)
+            yield doc
+
+
+def warn_of(problem: Problem) -> None:
+    """Issue a warning of what is skipped."""
+    warn(f"{problem.place}: skipped, {problem.problem}")
 
 
 def _stdin_docs(text_field: str | None) -> Iterator[Placed[Doc]]:
     with TemporaryDirectory() as folder:
         path = copied_stdin(Path(folder))
         yield from named_file_docs(SourceFile(path, "stdin", text_field, strict=True, place="stdin"))
-
-
-def _warn(problem: Problem) -> None:
-    warn(f"{problem.place}: {problem.problem}")
 
 
 # --- sources of queries

@@ -10,8 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from denslice.corpus.compression import COMPRESSIONS, ending
-from denslice.corpus.formats import FORMATS, Format
-from denslice.corpus.formats.plain_text import read_plain_text
+from denslice.corpus.formats import FORMATS, PLAIN_TEXT, Format
 from denslice.corpus.formats.source_file import SourceFile
 from denslice.corpus.lines import reading
 from denslice.records import Doc
@@ -34,7 +33,7 @@ def file_docs(file: SourceFile) -> Iterator[Doc]:
 
 def format_of(path: Path) -> Format:
     """Return the format of a file by its extension; anything else is read as plain text, unless it is binary."""
-    return FORMATS.get(ending(path), Format(read_plain_text))
+    return FORMATS.get(ending(path), PLAIN_TEXT)
 
 
 def _whole(file: SourceFile, doc: Doc) -> Doc:

@@ -28,6 +28,7 @@ from denslice.store.files import sync_folder
 from denslice.vectors import stacked
 
 READY = ".npz"
+LINES = (".jsonl", ".ndjson", ".tsv")  # formats that have as many documents as lines
 
 Filled = TypeVar("Filled")
 Vectors = tuple[list[str], sp.csr_array]
@@ -112,8 +113,8 @@ def sync_files(
     if index is None:
         with TemporaryDirectory() as folder, Index.create(Path(folder, "new"), "bm25") as empty:
             return None, empty.sync(paths, dry_run=True)
-    given = {"text_field": reading.text_field, "strict": reading.strict}
-    return index, index.sync(paths, **given, dry_run=dry_run, wait=wait, counter=counter)
+    named, strict = reading.text_field, reading.strict
+    return index, index.sync(paths, text_field=named, strict=strict, dry_run=dry_run, wait=wait, counter=counter)
 
 
 def _synced_into(
@@ -265,7 +266,7 @@ def texts_only(docs: Iterable[Doc]) -> Iterator[Doc]:
 def _expected(paths: Sequence[Path]) -> int | None:
     """Return the number of lines, which is that of the documents, or None if counting would be slow."""
     files = [path / "corpus.jsonl" if path.is_dir() else path for path in paths]
-    if any(is_compressed(file) or ending(file) not in LINE_FORMATS or not file.is_file() for file in files):
+    if any(is_compressed(file) or ending(file) not in LINES or not file.is_file() for file in files):
         return None
     count = 0
     for path in files:

@@ -21,7 +21,7 @@ from denslice.index.sync_plan import RootPlan, listed_file, plan, scopes
 from denslice.index.writer import Writer
 from denslice.options import ReadOptions
 from denslice.records import Doc
-from denslice.store.followed_files import FileList, read_list
+from denslice.store.followed_files import FileList, FollowedRoot, read_list
 from denslice.store.snapshot import Snapshot
 
 RETRIED = ("missing package", "slow file")  # kinds of problems that may be gone at the next sync
@@ -124,7 +124,8 @@ class FolderSync:
         self.deleted = writer.delete(sorted(self._old_ids() - self._claims.keys())) - replaced
         for one, files in zip(self.plans, self._lists, strict=True):
             order = sorted(files, key=lambda name: name.split("/"))
-            writer.follow(one.root, one.text_field, {name: files[name] for name in order})
+            root, listed = one.root, {name: files[name] for name in order}
+            writer.follow(FollowedRoot(root.name, root.location, root.whole, one.text_field, listed))
         return written
 
     def synced(self, writer: Writer, documents: int) -> Synced:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from denslice.corpus.folder_walk import FoundFile, walk
 from denslice.corpus.formats.source_file import Problem
+from denslice.corpus.printable_names import original_name
 from denslice.corpus.roots import Root, located
 from denslice.errors import InputError
 from denslice.store.followed_files import UNKNOWN_TIME, FileList, FollowedFile
@@ -96,7 +97,12 @@ def plan(scope: Scope, listed: FileList, text_field: str | None, others: Sequenc
     """Compare the files of a root with the list of what was read before."""
     done = RootPlan(scope.root, text_field, listed)
     now = time.time_ns()
-    for file in _found_files(scope, listed, others, done.problems.append):
+
+    def report(problem: Problem) -> None:
+        if scope.has(problem.place):
+            done.problems.append(problem._replace(place=done.id_of(problem.place)))
+
+    for file in _found_files(scope, listed, others, report):
         done.found[file.relative] = file
         before = listed.get(file.relative)
         if before is not None and _is_same(file, before):
@@ -154,7 +160,7 @@ def _found_files(scope: Scope, listed: FileList, others: Sequence[Root], report:
 
 def _single_files(folder: Path, names: Sequence[str]) -> Iterator[FoundFile]:
     for name in sorted(set(names), key=lambda name: name.split("/")):
-        path = folder / name
+        path = folder / original_name(name)
         if path.is_file():
             stat = path.stat()
             yield FoundFile(path, name, stat.st_size, stat.st_mtime_ns)

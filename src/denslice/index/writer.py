@@ -28,10 +28,11 @@ from denslice.slicing import Slicing
 from denslice.store import tiers
 from denslice.store.container import ENDING, write_container
 from denslice.store.files import sync_folder
-from denslice.store.manifest import PASSAGES, FileEntry, Manifest, SegmentEntry, SlicingEntry, new_name
+from denslice.store.followed_files import FollowedRoot, read_list, write_list
+from denslice.store.manifest import PASSAGES, FileEntry, Manifest, RootEntry, SegmentEntry, SlicingEntry, new_name
 from denslice.store.segment import DELETIONS, SEGMENTS, Segment
 from denslice.store.segment_writer import SegmentWriter, StoredBatch
-from denslice.store.snapshot import VOCABULARY, WRITING, Snapshot, session
+from denslice.store.snapshot import FOLLOWED, VOCABULARY, WRITING, Snapshot, session
 from denslice.store.vocabulary import Growth, word_arrays
 from denslice.vectors import Encoded, Ints, Passages, csr, no_weights, stacked
 
@@ -60,6 +61,7 @@ class Writer:
         self.sources: list[Segment] = []  # the segments that a merge replaces
         self.gone: dict[str, set[int]] = {}  # rows to delete, by the name of their segment
         self.deleted_ids: list[str] = []
+        self.followed: dict[str, FollowedRoot] = {}  # by the names of the roots
         self.encoded_passages = 0
         self.reused_passages = 0  # of those added, which were known and not encoded again
         self._settled: Slicing | None = None  # the slicing, if this writer made it
@@ -134,6 +136,10 @@ class Writer:
         self._drop(self.deleted_ids, self.base.segments)
         return sum(len(rows) for rows in self.gone.values())
 
+    def follow(self, root: FollowedRoot) -> None:
+        """List the files of a folder that the index follows in the commit."""
+        self.followed[root.name] = root
+
     def merge(self, entries: Sequence[SegmentEntry]) -> int:
         """Rewrite these segments as fewer, full ones, and return how many were rewritten."""
         names = {entry.name for entry in entries}
@@ -171,6 +177,7 @@ class Writer:
         manifest = latest.manifest
         changes: dict[str, Any] = {"dimensions": self.dimensions, "slicing": self._write_slicing(manifest)}
         changes["vocabulary"] = self._write_words(latest)
+        changes["roots"] = self._write_roots(latest)
         if any(segment.entry.passages for segment in self.written):
             changes["needs"] = tuple(sorted({*manifest.needs, PASSAGES}))
         same = all(getattr(manifest, name) == value for name, value in changes.items())
@@ -181,7 +188,8 @@ class Writer:
         replaced = {segment.entry.name for segment in self.sources}
         segments = [s for s in latest.segments if s.entry.name not in replaced] + self.written
         entries = [self._entry(segment) for segment in segments]
-        for part, changed in ((SEGMENTS, self.written), (DELETIONS, self.gone), (VOCABULARY, not same)):
+        changed_parts = {SEGMENTS: self.written, DELETIONS: self.gone, VOCABULARY: not same, FOLLOWED: self.followed}
+        for part, changed in changed_parts.items():
             if changed:
                 sync_folder(latest.folder / part)
         return manifest.next_generation(segments=tuple(entry for entry in entries if entry.docs), **changes)
@@ -391,6 +399,18 @@ class Writer:
             latest.pieces[entries.pop().name].verify()
             words = pieces.pop().words() + words
         return (*entries, self._write_file(word_arrays(words)))
+
+    def _write_roots(self, latest: Snapshot) -> tuple[RootEntry, ...]:
+        """Return the folders that the index follows; write the lists of those whose files have changed."""
+        entries = {entry.name: entry for entry in latest.manifest.roots}
+        for name, root in self.followed.items():
+            entry = entries.get(name)
+            if entry is None or root.files != read_list(latest.followed[entry.files.name]):
+                files = write_list(self.base.folder / FOLLOWED, root.files)
+            else:
+                files = entry.files
+            entries[name] = RootEntry(name, root.location, root.whole, files, root.text_field)
+        return tuple(entries.values())
 
     def _write_file(self, arrays: Mapping[str, Any]) -> FileEntry:
         name = new_name()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,8 +31,20 @@ class FollowedFile(NamedTuple):
 FileList = dict[str, FollowedFile]  # by path relative to the root
 
 
+@dataclass(frozen=True)
+class FollowedRoot:
+    """A folder that an index follows, with its files."""
+
+    name: str
+    location: str
+    whole: bool
+    text_field: str | None
+    files: FileList
+
+
 def write_list(folder: Path, files: Mapping[str, FollowedFile]) -> FileEntry:
     """Write a list of files to a new container in the folder, and return its entry."""
+    folder.mkdir(exist_ok=True)  # an index of an older version has none
     text = "\n".join(json.dumps([name, *file], ensure_ascii=False) for name, file in files.items())
     name = new_name()
     array = np.frombuffer(text.encode(), np.uint8)
