@@ -309,7 +309,7 @@ def write_bad(folder: Path) -> dict[str, str]:
     (folder / "broken.docx").write_bytes(b"PK\x03\x04" + bytes(200))
     (folder / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n" + os.urandom(5_000) + bytes(100))
     (folder / "program").write_bytes(b"\x7fELF" + bytes(range(256)) * 40)
-    (folder / "bomb.json.gz").write_bytes(gzip.compress(b"[" + bytes(300 << 20), compresslevel=1))
+    (folder / "bomb.json.gz").write_bytes(gzip.compress(b"[" + b" " * (300 << 20), compresslevel=1))
     (folder / "numbers.csv").write_text("a,b\n1,2\n3,4\n")
     (folder / "bomb.docx").write_bytes(_docx_bomb())
     (folder / "dangling.md").symlink_to(folder / "nowhere.md")
@@ -331,7 +331,7 @@ def write_bad(folder: Path) -> dict[str, str]:
         "bomb.json.gz": "large file",
         "numbers.csv": "table without text",
         "bomb.docx": "large file",
-        "dangling.md": "dangling link",
+        "dangling.md": "broken link",
         "pipe.txt": "special file",
         "socket.txt": "special file",
     }
