@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -45,7 +45,7 @@ def rows_of(given: object) -> list[Any]:
     return list(cast(Iterable[Any], records_of(given)))
 
 
-TABLES = {
+TABLES: dict[str, Callable[[], object]] = {
     "pandas": lambda: pd.DataFrame(ROWS),
     "polars": lambda: pl.DataFrame(ROWS),
     "lazy polars": lambda: pl.LazyFrame(ROWS),
