@@ -65,30 +65,32 @@ def markup_of(text: str) -> Markup:
 
 def _lines(text: str) -> list[TextLine]:
     """Return the lines of a text. The first starts at 0, and only the first and the last can be empty."""
-    lines, start, after = [], 0, BLANK_LINE
-    for match in _breaks.finditer(text.replace("\f", "\n")):
-        end = match.start()
-        lines.append(_line(text, start, end, after))
-        start = match.end()
-        after = NEW_PAGE if "\f" in text[end:start] else BLANK_LINE if start > end + 1 else NEW_LINE
-    return [*lines, _line(text, start, len(text), after)]
-
-
-def _line(text: str, start: int, end: int, after: int) -> TextLine:
-    whole = text[start:end]
-    body = whole.lstrip()
-    indent = len(whole) - len(body)
-    return TextLine(start, end, INDENT * indent if whole[:1] == "\t" else indent, body.rstrip(), after)
+    lines: list[TextLine] = []
+    start, after = 0, BLANK_LINE
+    wholes = text.replace("\f", "\n").split("\n")
+    for whole in wholes:
+        body = whole.strip()
+        end = start + len(whole)
+        if body or not start or end == len(text):
+            indent = whole.find(body[0]) if body else len(whole)
+            lines.append(TextLine(start, end, INDENT * indent if whole[:1] == "\t" else indent, body, after))
+            after = NEW_LINE
+        elif after == NEW_LINE:
+            after = BLANK_LINE
+        if text[end : end + 1] == "\f":
+            after = NEW_PAGE
+        start = end + 1
+    return lines
 
 
 def _fenced_blocks(lines: Sequence[TextLine]) -> list[Block]:
     """Return the front matter and the fenced code blocks; one that is never closed ends with the text."""
-    blocks, number = [], 0
-    while number < len(lines):
-        end = _end_of_fence(lines, number)
-        if end:
-            blocks.append(Block(number, end))
-        number = end or number + 1
+    blocks: list[Block] = []
+    end = 0
+    for number in [0, *(number for number, line in enumerate(lines) if line.body[:1] in ("`", "~"))]:
+        if number >= end and (after := _end_of_fence(lines, number)):
+            blocks.append(Block(number, after))
+            end = after
     return blocks
 
 
@@ -146,10 +148,8 @@ def _headings(text: str, lines: Sequence[TextLine], fenced: Sequence[Block]) -> 
     """Return the headings in order, without what looks like one in code."""
     levels: dict[tuple[str, bool], int] = {}  # of underlines, by their sign and whether there is a line above as well
     found: list[Heading] = []
-    for number in _outside(len(lines), fenced):
+    for number in [number for number in _outside(len(lines), fenced) if lines[number].body[:1] in ADORNMENTS]:
         body = lines[number].body
-        if body[:1] not in ADORNMENTS:
-            continue
         if _has_number_signs(lines, number):
             levels = levels or {("=", False): 1, ("-", False): 2}  # Markdown has only these two
             found.append(_marked_heading(number, body))
