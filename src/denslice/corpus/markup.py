@@ -1,50 +1,22 @@
-"""Markup: the lines of a text, and the headings and blocks that they form in Markdown and reStructuredText."""
+"""Markup: the headings and blocks that the lines of a text form in Markdown, reStructuredText, LaTeX and code."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-NEW_LINE, BLANK_LINE, NEW_PAGE = range(3)  # what is between a line and the one before it
-INDENT = 4  # columns by which code is indented
-LONGEST_HEADING = 200  # characters; a longer line is a paragraph
+from denslice.corpus.text_lines import INDENT, LONGEST_HEADING, NEW_LINE, Block, Heading, TextLine, outside, text_lines
+
 LONGEST_OVER_SHORT_LINE = 60  # characters; Markdown lets = and - be shorter than the heading above them
 ADORNMENTS = frozenset("=-~^\"'`#*+.:_<>")  # that underline headings of reStructuredText
-_breaks = re.compile(r"\n(?:\s*\n)?")  # with the blank lines that follow
 _fence = re.compile(r"`{3,}(?=[^`]*$)|~{3,}")
 _number_signs = re.compile(r"#{1,6}(?=[ \t])")
 _code = re.compile(
     r"^(?:#!|#include\b|import [\w.]+(?: as \w+)?$|from [\w.]+ import |(?:async )?def \w+\(|class \w+[(:])",
     re.MULTILINE,
 )
-
-
-class TextLine(NamedTuple):
-    """A line of a text, where it starts and ends, without the spaces around it; blank lines are no lines."""
-
-    start: int
-    end: int
-    indent: int
-    body: str
-    after: int  # NEW_LINE, BLANK_LINE or NEW_PAGE
-
-
-class Heading(NamedTuple):
-    """A heading: its lines from the first up to, but not including, `end`, how deep it is, and its text."""
-
-    first: int
-    end: int
-    level: int
-    text: str
-
-
-class Block(NamedTuple):
-    """Lines that belong together, from the first up to, but not including, `end`."""
-
-    first: int
-    end: int
 
 
 class Markup(NamedTuple):
@@ -58,29 +30,9 @@ class Markup(NamedTuple):
 
 def markup_of(text: str) -> Markup:
     """Return the lines of a text and what they form."""
-    lines = _lines(text)
+    lines = text_lines(text)
     fenced = _fenced_blocks(lines)
     return Markup(lines, _headings(text, lines, fenced), fenced, _indented_blocks(lines, fenced))
-
-
-def _lines(text: str) -> list[TextLine]:
-    """Return the lines of a text. The first starts at 0, and only the first and the last can be empty."""
-    lines: list[TextLine] = []
-    start, after = 0, BLANK_LINE
-    wholes = text.replace("\f", "\n").split("\n")
-    for whole in wholes:
-        body = whole.strip()
-        end = start + len(whole)
-        if body or not start or end == len(text):
-            indent = whole.find(body[0]) if body else len(whole)
-            lines.append(TextLine(start, end, INDENT * indent if whole[:1] == "\t" else indent, body, after))
-            after = NEW_LINE
-        elif after == NEW_LINE:
-            after = BLANK_LINE
-        if text[end : end + 1] == "\f":
-            after = NEW_PAGE
-        start = end + 1
-    return lines
 
 
 def _fenced_blocks(lines: Sequence[TextLine]) -> list[Block]:
@@ -135,20 +87,11 @@ def _may_end(lines: Sequence[TextLine], end: int) -> bool:
     return end == len(lines) or lines[end].after != NEW_LINE
 
 
-def _outside(count: int, blocks: Iterable[Block]) -> Iterator[int]:
-    """Yield the numbers of the lines that are in none of these blocks, which are in order."""
-    number = 0
-    for block in blocks:
-        yield from range(number, block.first)
-        number = block.end
-    yield from range(number, count)
-
-
 def _headings(text: str, lines: Sequence[TextLine], fenced: Sequence[Block]) -> list[Heading]:
     """Return the headings in order, without what looks like one in code."""
     levels: dict[tuple[str, bool], int] = {}  # of underlines, by their sign and whether there is a line above as well
     found: list[Heading] = []
-    for number in [number for number in _outside(len(lines), fenced) if lines[number].body[:1] in ADORNMENTS]:
+    for number in [number for number in outside(len(lines), fenced) if lines[number].body[:1] in ADORNMENTS]:
         body = lines[number].body
         if _has_number_signs(lines, number):
             levels = levels or {("=", False): 1, ("-", False): 2}  # Markdown has only these two

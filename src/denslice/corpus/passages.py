@@ -14,8 +14,9 @@ from itertools import accumulate, pairwise
 import numpy as np
 import numpy.typing as npt
 
-from denslice.corpus.markup import Heading, Markup, markup_of
+from denslice.corpus.markup import Markup, markup_of
 from denslice.corpus.seams import CHARACTER, HEADING, PAGE, Seam, seams_of
+from denslice.corpus.text_lines import Heading
 from denslice.corpus.word_breaks import last_character
 from denslice.records import Place
 from denslice.vectors import Ints

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import pairwise
 from typing import NamedTuple
 
-from denslice.corpus.markup import BLANK_LINE, NEW_LINE, NEW_PAGE, Block, Markup, TextLine
+from denslice.corpus.markup import Markup
+from denslice.corpus.text_lines import BLANK_LINE, NEW_LINE, NEW_PAGE, Block, TextLine
 from denslice.corpus.word_breaks import is_within_word, may_cut, word_breaks
 from denslice.vectors import Ints
 
