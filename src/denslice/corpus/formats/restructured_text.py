@@ -9,7 +9,8 @@ from itertools import takewhile
 from denslice.corpus.formats.markdown import TITLE_WITHIN
 from denslice.corpus.formats.source_file import SourceFile
 from denslice.corpus.formats.stated_fields import stated
-from denslice.corpus.markup import Heading, TextLine, markup_of
+from denslice.corpus.markup import markup_of
+from denslice.corpus.text_lines import Heading, TextLine
 from denslice.records import Doc
 
 _field = re.compile(r":(?P<name>[^:`\s][^:`]{0,60}):(?:\s+(?P<value>.*))?$")
