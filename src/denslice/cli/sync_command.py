@@ -70,7 +70,7 @@ def _watch(index: Index, paths: Sequence[Path], reading: ReadOptions, wait: floa
     from denslice.index.folder_watch import changes
     from denslice.index.sync import FolderSync
 
-    folders = [Path(root.location) for root in FolderSync.of(index.reader.snapshot, paths, reading).roots]
+    folders = [root.folder for root in FolderSync.of(index.reader.snapshot, paths, reading).roots]
     console(stderr=True).print(f"following {', '.join(map(str, folders))}; stop with Ctrl-C")
     for _ in changes(folders, index.path):
         began = time.perf_counter()

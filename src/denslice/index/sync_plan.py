@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from denslice.corpus.folder_walk import FoundFile, walk
@@ -71,7 +71,7 @@ class RootPlan:
 
     def id_of(self, relative: str) -> str:
         """Return the name of a file in ids and problems."""
-        return f"{self.root.name}/{relative}"
+        return self.root.id_of(relative)
 
     def ids(self, relative: str, file: FollowedFile) -> tuple[str, ...]:
         """Return the ids of the documents that a listed file has."""
@@ -86,7 +86,7 @@ def scopes(paths: Sequence[Path], known: Sequence[Root]) -> list[Scope]:
     for path in paths:
         if not path.exists():
             raise InputError(f"{path}: no such file or folder; nothing was changed")
-        root, within = _root_of(path, roots)
+        root, within = located(path, roots, path.is_dir())
         roots = [one for one in roots if one.name != root.name] + [root]
         found += [Scope(root, within)]
         found += [Scope(one) for one in roots if one.name != root.name and _is_in(one, path)]
@@ -127,22 +127,13 @@ def listed_file(
     return FollowedFile(file.size, _time(file, now), digest, ids, tuple(tuple(one) for one in problems))  # type: ignore[misc]
 
 
-def _root_of(path: Path, roots: Sequence[Root]) -> tuple[Root, str]:
-    """Return the root of a path and its place in it. One of which only single files were followed becomes whole."""
-    if path.is_dir():
-        here = str(path.resolve())
-        if single := next((one for one in roots if not one.whole and one.location == here), None):
-            return replace(single, whole=True), ""
-    return located(path, roots, path.is_dir())
-
-
 def _is_in(root: Root, folder: Path) -> bool:
-    return Path(root.location).is_relative_to(folder.resolve())
+    return root.folder.is_relative_to(folder.resolve())
 
 
 def _found_files(scope: Scope, listed: FileList, others: Sequence[Root], report: Report) -> Iterator[FoundFile]:
     """Yield the files of the scope in order, without those of other roots in it."""
-    folder = Path(scope.root.location)
+    folder = scope.root.folder
     if not folder.is_dir():
         advice = (
             "nothing was deleted; sync it from where it is now, or make an empty folder there to delete its documents"
@@ -151,7 +142,7 @@ def _found_files(scope: Scope, listed: FileList, others: Sequence[Root], report:
     if not scope.root.whole:
         yield from _single_files(folder, [*listed, scope.within] if scope.within else list(listed))
         return
-    inner = [Path(one.location) for one in others if one.name != scope.root.name and one.whole]
+    inner = [one.folder for one in others if one.name != scope.root.name and one.whole]
     inner = [path for path in inner if path.is_relative_to(folder)]
     for file in walk(folder, report):
         if scope.has(file.relative) and not any(file.path.is_relative_to(path) for path in inner):
