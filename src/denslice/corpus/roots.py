@@ -17,7 +17,7 @@ from denslice.corpus.printable_names import original_name, printable_name
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A folder that an index follows: all of its files if it is `whole`, else those that were named.
+    """A folder that an index follows: all of its files if it is `whole`, else its `parts`: files and folders in it.
 
     `location` is its absolute path without links, as printable text; `folder` opens it. No two roots of an index have
     names of which one is the other or begins with it and a slash, so their documents never share an id.
@@ -26,6 +26,12 @@ class Root:
     name: str
     location: str
     whole: bool = True
+    parts: tuple[str, ...] = ()
+
+    def with_part(self, within: str) -> Root:
+        """Return the root with one more of its files or folders followed."""
+        is_known = self.whole or any(f"{within}/".startswith(f"{part}/") for part in self.parts)
+        return self if is_known else replace(self, parts=(*self.parts, within))
 
     @property
     def folder(self) -> Path:
@@ -41,11 +47,10 @@ def located(path: Path, known: Sequence[Root], is_folder: bool) -> tuple[Root, s
     """Return the root that a path belongs to, and the path within it as printable text: "" for the root itself.
 
     It is the deepest known root that contains the path, else a new one: a folder itself, or the folder of a single
-    file. A root of single files contains no other folders. A folder with the name of a known root whose folder is gone is that root, which was moved.
+    file. A folder with the name of a known root whose folder is gone is that root, which was moved.
     """
     real = Path(os.path.realpath(path))
-    known_here = [root for root in known if root.whole or not is_folder or root.folder == real]
-    if found := _containing(real, known_here) or _containing_a_link(path, known_here):
+    if found := _containing(real, known) or _containing_a_link(path, known):
         root, within = found
         return (replace(root, whole=True) if is_folder and not within else root), within
     folder = real if is_folder else real.parent

@@ -84,7 +84,7 @@ class FolderSync:
     ) -> FolderSync:
         """Look at the folders and return what has to be done."""
         entries = {entry.name: entry for entry in snapshot.manifest.roots}
-        known = [Root(entry.name, entry.location, entry.whole) for entry in entries.values()]
+        known = [Root(entry.name, entry.location, entry.whole, entry.parts) for entry in entries.values()]
         chosen, plans = scopes(paths, known), list[RootPlan]()
         roots = list({root.name: root for root in [*known, *(one.root for one in chosen)]}.values())
         for scope in chosen:
@@ -125,7 +125,7 @@ class FolderSync:
         for one, files in zip(self.plans, self._lists, strict=True):
             order = sorted(files, key=lambda name: name.split("/"))
             root, listed = one.root, {name: files[name] for name in order}
-            writer.follow(FollowedRoot(root.name, root.location, root.whole, one.text_field, listed))
+            writer.follow(FollowedRoot(root.name, root.location, root.whole, root.parts, one.text_field, listed))
         return written
 
     def synced(self, writer: Writer, documents: int) -> Synced:

@@ -9,6 +9,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from denslice.corpus.folder_walk import FoundFile, walk
@@ -87,6 +88,7 @@ def scopes(paths: Sequence[Path], known: Sequence[Root]) -> list[Scope]:
         if not path.exists():
             raise InputError(f"{path}: no such file or folder; nothing was changed")
         root, within = located(path, roots, path.is_dir())
+        root = root.with_part(within)
         roots = [one for one in roots if one.name != root.name] + [root]
         found += [Scope(root, within)]
         found += [Scope(one) for one in roots if one.name != root.name and _is_in(one, path)]
@@ -102,7 +104,7 @@ def plan(scope: Scope, listed: FileList, text_field: str | None, others: Sequenc
         if scope.has(problem.place):
             done.problems.append(problem._replace(place=done.id_of(problem.place)))
 
-    for file in _found_files(scope, listed, others, report):
+    for file in _found_files(scope, others, report):
         done.found[file.relative] = file
         before = listed.get(file.relative)
         if before is not None and _is_same(file, before):
@@ -131,7 +133,7 @@ def _is_in(root: Root, folder: Path) -> bool:
     return root.folder.is_relative_to(folder.resolve())
 
 
-def _found_files(scope: Scope, listed: FileList, others: Sequence[Root], report: Report) -> Iterator[FoundFile]:
+def _found_files(scope: Scope, others: Sequence[Root], report: Report) -> Iterator[FoundFile]:
     """Yield the files of the scope in order, without those of other roots in it."""
     folder = scope.root.folder
     if not folder.is_dir():
@@ -139,22 +141,30 @@ def _found_files(scope: Scope, listed: FileList, others: Sequence[Root], report:
             "nothing was deleted; sync it from where it is now, or make an empty folder there to delete its documents"
         )
         raise InputError(f"{folder}: the folder is gone; {advice}")
-    if not scope.root.whole:
-        yield from _single_files(folder, [*listed, scope.within] if scope.within else list(listed))
-        return
     inner = [one.folder for one in others if one.name != scope.root.name and one.whole]
     inner = [path for path in inner if path.is_relative_to(folder)]
-    for file in walk(folder, report):
+    for file in _root_files(scope.root, report):
         if scope.has(file.relative) and not any(file.path.is_relative_to(path) for path in inner):
             yield file
 
 
-def _single_files(folder: Path, names: Sequence[str]) -> Iterator[FoundFile]:
-    for name in sorted(set(names), key=lambda name: name.split("/")):
-        path = folder / original_name(name)
-        if path.is_file():
+def _root_files(root: Root, report: Report) -> Iterator[FoundFile]:
+    """Yield the files of a root: all of them, or those that are its parts or in them."""
+    if root.whole:
+        yield from walk(root.folder, report)
+        return
+    for part in sorted(root.parts, key=lambda part: part.split("/")):
+        path = root.folder / original_name(part)
+        if path.is_dir():
+            inside = partial(_report_inside, report, part)
+            yield from (file._replace(relative=f"{part}/{file.relative}") for file in walk(path, inside))
+        elif path.is_file():
             stat = path.stat()
-            yield FoundFile(path, name, stat.st_size, stat.st_mtime_ns)
+            yield FoundFile(path, part, stat.st_size, stat.st_mtime_ns)
+
+
+def _report_inside(report: Report, part: str, problem: Problem) -> None:
+    report(problem._replace(place=f"{part}/{problem.place}"))
 
 
 def _is_same(file: FoundFile, before: FollowedFile) -> bool:

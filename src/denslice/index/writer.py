@@ -409,7 +409,7 @@ class Writer:
                 files = write_list(self.base.folder / FOLLOWED, root.files)
             else:
                 files = entry.files
-            entries[name] = RootEntry(name, root.location, root.whole, files, root.text_field)
+            entries[name] = RootEntry(name, root.location, root.whole, root.parts, files, root.text_field)
         return tuple(entries.values())
 
     def _write_file(self, arrays: Mapping[str, Any]) -> FileEntry:

@@ -38,6 +38,7 @@ class FollowedRoot:
     name: str
     location: str
     whole: bool
+    parts: tuple[str, ...]
     text_field: str | None
     files: FileList
 

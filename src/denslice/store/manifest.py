@@ -77,7 +77,8 @@ class RootEntry:
 
     name: str  # the first part of the ids of its documents
     location: str  # its absolute path
-    whole: bool  # whether all of its files are followed, or only those that are listed
+    whole: bool  # whether all of its files are followed, or only its `parts`
+    parts: tuple[str, ...]  # files and folders, by their paths in it
     files: FileEntry
     text_field: str | None = None  # the column of its tables that holds the text, if it was named
 
@@ -220,7 +221,8 @@ def _segment(entry: dict[str, Any]) -> SegmentEntry:
 
 
 def _root(entry: dict[str, Any]) -> RootEntry:
-    return RootEntry(**{**_known(RootEntry, entry), "files": _file(entry["files"])})
+    parts, files = tuple(entry["parts"]), _file(entry["files"])
+    return RootEntry(**{**_known(RootEntry, entry), "parts": parts, "files": files})
 
 
 def _file(entry: dict[str, Any] | None) -> FileEntry | None:
