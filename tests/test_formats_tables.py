@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import struct
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
@@ -126,6 +127,11 @@ def test_words_without_spaces_are_a_text_too(tmp_path: Path) -> None:
     assert [doc.text for doc in docs_of(tmp_path, "a.csv", f"k,v\nx,{text}\n")] == [text]
 
 
+def test_a_list_of_labels_is_no_text(tmp_path: Path) -> None:
+    content = json.dumps([{"labels": ["one label", "another label", "and a third"], "n": 1}])
+    assert docs_of(tmp_path, "a.json", content) == [Doc("a.json", content)]
+
+
 def test_a_usual_name_is_not_enough_if_it_holds_no_words(tmp_path: Path) -> None:
     rows = f"review,what_was_said\n5,{FOX}\n4,{WHALE}\n"
     assert [doc.text for doc in docs_of(tmp_path, "a.csv", rows)] == [FOX, WHALE]
@@ -193,6 +199,11 @@ def test_the_delimiter_is_found(tmp_path: Path, delimiter: str) -> None:
     csv.writer(stream, delimiter=delimiter).writerows(rows)
     expected = [Doc("1", rows[1][1], meta={"n": 5}), Doc("2", "x", meta={"n": 6})]
     assert docs_of(tmp_path, "a.csv", stream.getvalue()) == expected
+
+
+def test_a_delimiter_that_divides_the_header_goes_before_one_in_every_text(tmp_path: Path) -> None:
+    rows = "id;text\n" + "".join(f'{number};one, "two"{number}\n' for number in range(9)) + '9;"x, y" z\n'
+    assert [doc.id for doc in docs_of(tmp_path, "a.csv", rows)] == [str(number) for number in range(10)]
 
 
 def test_a_pipe_separates_the_cells_of_psv(tmp_path: Path) -> None:
@@ -575,6 +586,14 @@ def test_a_damaged_file_is_told(tmp_path: Path, name: str, damage: Callable[[byt
     kind, told = unreadable(file_of(tmp_path, name, damage(raw)))
     assert kind == "damaged file"
     assert "\n" not in told
+
+
+def test_offsets_outside_of_the_file_are_not_followed(tmp_path: Path) -> None:
+    raw = arrow_bytes({"text": [FOX, FOX, FOX]})
+    offsets = struct.pack("<4i", 0, 20, 40, 60)
+    assert offsets in raw
+    damaged = raw.replace(offsets, struct.pack("<4i", 0, 20, 2**31 - 1, 60))
+    assert unreadable(file_of(tmp_path, "a.arrow", damaged))[0] == "damaged file"
 
 
 def test_encrypted_and_very_old_files_are_told(tmp_path: Path) -> None:
