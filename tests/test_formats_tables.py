@@ -455,8 +455,7 @@ def test_an_array_of_strings_has_a_text_for_each(tmp_path: Path) -> None:
 def test_one_object_with_a_text_is_one_document(tmp_path: Path) -> None:
     record = {"title": "t", "text": "x", "year": 2020}
     for content in (json.dumps(record, indent=2), json.dumps(record)):
-        [doc] = docs_of(tmp_path, "a.json", content)
-        assert doc == Doc(doc.id, "x", "t", {"year": 2020})
+        assert docs_of(tmp_path, "a.json", content) == [Doc("a.json", "x", "t", {"year": 2020})]
     assert docs_of(tmp_path, "a.json", json.dumps({"id": 7, **record}, indent=2)) == [
         Doc("7", "x", "t", {"year": 2020})
     ]
@@ -485,10 +484,19 @@ def test_any_other_json_is_a_text(tmp_path: Path, content: str) -> None:
 def test_what_is_no_json_is_told(tmp_path: Path) -> None:
     file = file_of(tmp_path, "a.json", '{\n  // a comment\n  "strict": true\n}')
     docs_in(file)
-    problem = "broken JSON at line 2, column 3: Expecting property name enclosed in double quotes"
-    assert file.remarks == [f"a.json: read as plain text: {problem}"]
+    problem = "a.json:2: broken JSON at column 3: Expecting property name enclosed in double quotes"
+    assert file.remarks == [f"a.json: read as plain text ({problem}; expected one object per line)"]
     file.strict = True
-    with pytest.raises(InputError, match=rf"^a\.json: {problem}$"):
+    with pytest.raises(InputError, match=rf"^{problem}"):
+        docs_in(file)
+
+
+@pytest.mark.parametrize("content", ['{"id": 2.5, "text": "x"}', '{\n"id": 2.5, "text": "x"}'])
+def test_one_object_that_is_no_document_is_a_text_or_an_error(tmp_path: Path, content: str) -> None:
+    file = file_of(tmp_path, "a.json", content)
+    assert docs_in(file) == [Doc("a.json", content)]
+    file.strict = True
+    with pytest.raises(InputError, match=r"^a\.json:1: id 2.5 is float, expected a string or a whole number$"):
         docs_in(file)
 
 
