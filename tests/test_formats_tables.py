@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import struct
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
@@ -126,6 +127,11 @@ def test_words_without_spaces_are_a_text_too(tmp_path: Path) -> None:
     assert [doc.text for doc in docs_of(tmp_path, "a.csv", f"k,v\nx,{text}\n")] == [text]
 
 
+def test_a_list_of_labels_is_no_text(tmp_path: Path) -> None:
+    content = json.dumps([{"labels": ["one label", "another label", "and a third"], "n": 1}])
+    assert docs_of(tmp_path, "a.json", content) == [Doc("a.json", content)]
+
+
 def test_a_usual_name_is_not_enough_if_it_holds_no_words(tmp_path: Path) -> None:
     rows = f"review,what_was_said\n5,{FOX}\n4,{WHALE}\n"
     assert [doc.text for doc in docs_of(tmp_path, "a.csv", rows)] == [FOX, WHALE]
@@ -193,6 +199,11 @@ def test_the_delimiter_is_found(tmp_path: Path, delimiter: str) -> None:
     csv.writer(stream, delimiter=delimiter).writerows(rows)
     expected = [Doc("1", rows[1][1], meta={"n": 5}), Doc("2", "x", meta={"n": 6})]
     assert docs_of(tmp_path, "a.csv", stream.getvalue()) == expected
+
+
+def test_a_delimiter_that_divides_the_header_goes_before_one_in_every_text(tmp_path: Path) -> None:
+    rows = "id;text\n" + "".join(f'{number};one, "two"{number}\n' for number in range(9)) + '9;"x, y" z\n'
+    assert [doc.id for doc in docs_of(tmp_path, "a.csv", rows)] == [str(number) for number in range(10)]
 
 
 def test_a_pipe_separates_the_cells_of_psv(tmp_path: Path) -> None:
@@ -444,8 +455,7 @@ def test_an_array_of_strings_has_a_text_for_each(tmp_path: Path) -> None:
 def test_one_object_with_a_text_is_one_document(tmp_path: Path) -> None:
     record = {"title": "t", "text": "x", "year": 2020}
     for content in (json.dumps(record, indent=2), json.dumps(record)):
-        [doc] = docs_of(tmp_path, "a.json", content)
-        assert doc == Doc(doc.id, "x", "t", {"year": 2020})
+        assert docs_of(tmp_path, "a.json", content) == [Doc("a.json", "x", "t", {"year": 2020})]
     assert docs_of(tmp_path, "a.json", json.dumps({"id": 7, **record}, indent=2)) == [
         Doc("7", "x", "t", {"year": 2020})
     ]
@@ -474,10 +484,19 @@ def test_any_other_json_is_a_text(tmp_path: Path, content: str) -> None:
 def test_what_is_no_json_is_told(tmp_path: Path) -> None:
     file = file_of(tmp_path, "a.json", '{\n  // a comment\n  "strict": true\n}')
     docs_in(file)
-    problem = "broken JSON at line 2, column 3: Expecting property name enclosed in double quotes"
-    assert file.remarks == [f"a.json: read as plain text: {problem}"]
+    problem = "a.json:2: broken JSON at column 3: Expecting property name enclosed in double quotes"
+    assert file.remarks == [f"a.json: read as plain text ({problem}; expected one object per line)"]
     file.strict = True
-    with pytest.raises(InputError, match=rf"^a\.json: {problem}$"):
+    with pytest.raises(InputError, match=rf"^{problem}"):
+        docs_in(file)
+
+
+@pytest.mark.parametrize("content", ['{"id": 2.5, "text": "x"}', '{\n"id": 2.5, "text": "x"}'])
+def test_one_object_that_is_no_document_is_a_text_or_an_error(tmp_path: Path, content: str) -> None:
+    file = file_of(tmp_path, "a.json", content)
+    assert docs_in(file) == [Doc("a.json", content)]
+    file.strict = True
+    with pytest.raises(InputError, match=r"^a\.json:1: id 2.5 is float, expected a string or a whole number$"):
         docs_in(file)
 
 
@@ -575,6 +594,14 @@ def test_a_damaged_file_is_told(tmp_path: Path, name: str, damage: Callable[[byt
     kind, told = unreadable(file_of(tmp_path, name, damage(raw)))
     assert kind == "damaged file"
     assert "\n" not in told
+
+
+def test_offsets_outside_of_the_file_are_not_followed(tmp_path: Path) -> None:
+    raw = arrow_bytes({"text": [FOX, FOX, FOX]})
+    offsets = struct.pack("<4i", 0, 20, 40, 60)
+    assert offsets in raw
+    damaged = raw.replace(offsets, struct.pack("<4i", 0, 20, 2**31 - 1, 60))
+    assert unreadable(file_of(tmp_path, "a.arrow", damaged))[0] == "damaged file"
 
 
 def test_encrypted_and_very_old_files_are_told(tmp_path: Path) -> None:

@@ -39,8 +39,8 @@ def _damage_as_unreadable() -> Iterator[None]:
         raise MissingExtraError("reading Parquet and Arrow files", "files") from None
     try:
         yield
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        told = (str(error).splitlines() or [""])[0][:LONGEST_PROBLEM]
+    except (pa.ArrowException, OSError, UnicodeDecodeError, MemoryError) as error:
+        told = (str(error).splitlines() or ["out of memory"])[0][:LONGEST_PROBLEM]
         raise UnreadableError("damaged file", f"not a Parquet or Arrow file that can be read: {told}") from None
 
 
@@ -77,6 +77,7 @@ def _readable_columns(file: SourceFile, batches: Iterator[pa.RecordBatch]) -> It
     """Yield the batches without bytes, vectors of models and the numbers of rows that pandas adds."""
     vectors: list[str] = []
     for number, batch in enumerate(batches):
+        batch.validate(full=True)  # Arrow trusts the offsets in a file, and would read outside of its memory
         if number == 0 and (vectors := [name for name in batch.schema.names if _is_vector(batch, name)]):
             listed = ", ".join(f"`{name}`" for name in vectors)
             file.remark(f"vectors are left out: {listed}")

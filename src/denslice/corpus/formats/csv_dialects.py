@@ -46,6 +46,7 @@ class CsvDialect:
 class Fit(NamedTuple):
     """How well a dialect fits a sample; of two, the larger fits better."""
 
+    has_known_name: bool  # among those of the columns
     share: float  # of rows that have as many cells as there are columns
     width: int  # columns
     dialect: CsvDialect
@@ -57,7 +58,7 @@ def dialect_of(extension: str, sample: Sequence[str]) -> CsvDialect:
         return CsvDialect(found[1], preamble=1)
     delimiters = DELIMITERS.get(extension, CSV_DELIMITERS)
     fits = [_fit(dialect, sample) for delimiter in delimiters for dialect in _quotings(delimiter, sample)]
-    best = max(fits, key=lambda fit: fit[:2])  # the first of equals
+    best = max(fits, key=lambda fit: fit[:3])  # the first of equals
     return best.dialect if best.width > 1 else CsvDialect(NO_DELIMITER)
 
 
@@ -112,11 +113,12 @@ def _fit(dialect: CsvDialect, sample: Sequence[str]) -> Fit:
     rows = [cells for _, cells in dialect.rows(sample)]
     rows = rows[:-1] if len(sample) >= SAMPLE_LINES else rows  # the last one may go on after the sample
     if not rows:
-        return Fit(0.0, 1, dialect)
+        return Fit(False, 0.0, 1, dialect)
     width = _width(rows)
     share = sum(1 for cells in rows if len(cells) == width) / len(rows)
     preamble = next(at for at, cells in enumerate(rows) if len(cells) == width)
-    return Fit(share if width > 1 else 0.0, width, replace(dialect, preamble=preamble))
+    is_known = width > 1 and has_known_name(rows[preamble])
+    return Fit(is_known, share if width > 1 else 0.0, width, replace(dialect, preamble=preamble))
 
 
 def _width(rows: Sequence[Cells]) -> int:

@@ -63,11 +63,9 @@ def _whole(file: SourceFile) -> Doc:
 
 
 def _is_json_lines(file: SourceFile) -> bool:
-    """Return whether one of the first two lines is an object of its own, or the only one is a record."""
+    """Return whether there are several lines, and one of the first two is an object of its own."""
     first = [_parsed(line) for _, line in islice(file.lines(), 2)]
-    if len(first) == 1:
-        return first[0] is not None and _is_record(file, first[0])
-    return any(record is not None for record in first)
+    return len(first) == 2 and any(record is not None for record in first)
 
 
 def _parsed(line: str) -> dict[str, Any] | None:
@@ -86,31 +84,29 @@ def _is_record(file: SourceFile, found: Record) -> bool:
 
 
 def _object_doc(file: SourceFile) -> Doc:
-    """Return the document of a file that holds one object, or of one that only begins like an object."""
+    """Return the document of a file that holds one object, or that only begins like one."""
     text = file.text()
     try:
-        found = _object_in(text)
+        found = parse_json_object(text)
         doc = text_fields(file, [found]).doc(found) if _is_record(file, found) else Doc("", text)
     except InputError as error:
+        place = f"{file.name}:{_broken_line(text)}"
         if file.strict:
-            raise InputError(f"{file.name}: {error}") from None
-        file.remark(f"read as plain text: {error}")
+            raise InputError(f"{place}: {error}") from None
+        file.remark(f"read as plain text ({place}: {error})")
         doc = Doc("", text)
     return doc if doc.id else replace(doc, id=file.name)
 
 
-def _object_in(text: str) -> dict[str, Any]:
+def _broken_line(text: str) -> int:
+    """Return the line, from 1, at which a text stops to be JSON; 1 if it is JSON, or too deep."""
     try:
-        return parse_json_object(text)
-    except InputError as error:
-        try:
-            _JSON.decode(text)
-        except json.JSONDecodeError as broken:
-            problem = f"broken JSON at line {broken.lineno}, column {broken.colno}: {broken.msg}"
-            raise InputError(problem) from None
-        except (ValueError, RecursionError):
-            pass  # an error that has no place
-        raise error from None
+        _JSON.decode(text)
+    except json.JSONDecodeError as error:
+        return error.lineno
+    except (ValueError, RecursionError):
+        pass
+    return 1
 
 
 # --- arrays

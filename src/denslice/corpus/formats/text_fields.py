@@ -142,7 +142,7 @@ def _longest(sample: Sequence[Record], names: Sequence[str]) -> str | None:
     """Return the field with the longest strings, but for the title, if they are long enough and most have words."""
     lengths: dict[str, int] = {}
     for name in names:
-        values = [value for value in _strings(sample, name) if value.strip()]
+        values = [value for record in sample if isinstance(value := record.get(name), str) and value.strip()]
         total, with_words = sum(map(len, values)), sum(1 for value in values if _has_words(value))
         if name.strip().casefold() != "title" and values and 2 * with_words > len(values):
             lengths |= {name: total} if total >= SHORTEST_TEXT * len(values) else {}
