@@ -33,6 +33,8 @@ def read_epub(file: SourceFile) -> Iterator[Doc]:
         name = _package_name(archive)
         package = _parsed_xml(read_entry(archive, name))
         chapters = _chapter_names(package, posixpath.dirname(name))
+        if not chapters:
+            raise UnreadableError("damaged file", "the package file of the book lists no chapters")
         if not _encrypted_names(archive).isdisjoint(chapters):
             raise UnreadableError("encrypted file", "its chapters are encrypted (DRM)")
         text = "\n\n".join(filter(None, (_chapter(file, archive, chapter) for chapter in chapters)))

@@ -32,7 +32,6 @@ HIDDEN_TAGS = {
         "video",
     ),
     *("map", "select", "textarea", "button", "dialog"),
-    *("rp", "rt"),  # how a word is pronounced, in the middle of it
 }
 INLINE_TAGS = {
     *("a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font", "i", "img"),

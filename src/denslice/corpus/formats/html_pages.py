@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lxml.html import HtmlElement
 
 MOST_ELEMENTS = 50_000  # of a page whose main text is looked for; it takes about a second for 10,000
+SHORTEST_MAIN = 250  # characters; of a page where it finds fewer, trafilatura returns all text, with the hidden
 SMALLEST_SHARE = 0.1  # of the visible text; a page of which less is found is no article, but a list or a form
 TAGS = {"row": "tr", "cell": "td", "item": "li", "quote": "blockquote", "lb": "br"}  # of trafilatura, in HTML
 FAILURES = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
@@ -43,7 +44,7 @@ def _page_text(tree: HtmlElement) -> str:
     if _is_manual(tree) or sum(1 for _ in tree.iter()) > MOST_ELEMENTS:
         return visible
     main = _main_text(tree)
-    return main if len(main) >= SMALLEST_SHARE * len(visible) else visible
+    return main if len(main) >= max(SHORTEST_MAIN, SMALLEST_SHARE * len(visible)) else visible
 
 
 def _is_manual(tree: HtmlElement) -> bool:

@@ -24,6 +24,7 @@ _any_tag = re.compile(r"""</?([a-zA-Z][\w:-]*+)(?:[^<>"']++|"[^"]*+"|'[^']*+')*+
 _unseen = re.compile(
     r"<!--(?:.*?-->|.*)|<(script|style|head|template|noscript|svg)\b(?:.*?</\1\b[^>]*+>|.*)", re.DOTALL | re.IGNORECASE
 )
+_ends = re.compile(r"</(?:html|body)\s*+>", re.IGNORECASE)  # the parser makes another tree of what follows
 _controls = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\ufffe\uffff]")  # that a tree cannot hold
 _spaces, _blank_lines = re.compile(r"[^\S\n]+"), re.compile(r"\s*\n\s*")
 
@@ -37,12 +38,17 @@ def parsed_html(text: str) -> HtmlElement | None:
     parser = html.HTMLParser(
         encoding="utf-8", huge_tree=False, no_network=True, remove_comments=True, remove_pis=True, collect_ids=False
     )
-    raw = _open_tag.sub(_shortened, _controls.sub(" ", text)).encode("utf-8", "replace")
+    raw = _open_tag.sub(_shortened, _ends.sub("<hr>", _controls.sub(" ", text))).encode("utf-8", "replace")
     try:
         tree = html.document_fromstring(raw, parser=parser)
     except (etree.LxmlError, ValueError, AssertionError):
         return None
-    return None if parser.error_log.filter_from_fatals() else tree
+    if parser.error_log.filter_from_fatals():
+        return None
+    for element in tree.iter("rp", "rt"):  # how a word is pronounced, in the middle of it
+        element.text = None
+    etree.strip_tags(tree, "ruby", "rp", "rt", "wbr")
+    return tree
 
 
 def tree_text(root: HtmlElement, without: frozenset[str] = frozenset()) -> str:

@@ -31,9 +31,10 @@ MALFORMED = (MessageError, ArithmeticError, AttributeError, LookupError, Recursi
 def read_eml(file: SourceFile) -> Iterator[Doc]:
     """Yield a message as one document: its subject is the title."""
     raw = file.data()
-    if b"\0" in raw[:SAMPLE] or raw.startswith(tuple(BYTE_ORDER_MARKS)):
-        raw = decoded(raw).encode("utf-8", "replace")
-    yield message_doc(parsed_message(raw))
+    message = parsed_message(raw)
+    if not message.keys() and (b"\0" in raw[:SAMPLE] or raw.startswith(tuple(BYTE_ORDER_MARKS))):
+        message = parsed_message(decoded(raw).encode("utf-8", "replace"))  # in UTF-16, or binary, which is an error
+    yield message_doc(message)
 
 
 def parsed_message(raw: bytes) -> Message:
@@ -87,7 +88,7 @@ def _texts(part: Message) -> Iterator[str]:
                 yield from _texts(inner)
     elif kind == "text/html":
         yield _html_text(decoded_part(part))
-    elif kind in ("text/plain", "text/markdown"):
+    elif kind in ("text/plain", "text/markdown") or kind.startswith("multipart/"):  # the latter without a boundary
         yield decoded_part(part)
 
 
