@@ -10,7 +10,7 @@ import atexit
 import math
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -55,11 +55,11 @@ class FileRead:
 
 def read_files(
     tasks: Iterable[FileTask], workers: int | None = None, cut: bool = True, limits: ReadingLimits = DEFAULT_LIMITS
-) -> Iterator[FileRead]:
+) -> Generator[FileRead, None, None]:
     """Yield what is read of each file, in order: parts of about 1 MB, the last of which is `done`.
 
     A file that cannot be read has one problem and no documents. Documents are not cut into passages, and have none, if
-    `cut` is false. Raise UnavailableError if no process can be started.
+    `cut` is false. Raise UnavailableError if no process can be started. Closing the generator ends all processes.
     """
     pool = ReadingPool(tasks, workers or min(cores(), MOST_WORKERS), cut, limits)
     atexit.register(pool.close)  # threads do not survive the end of the interpreter, which closes generators only then
