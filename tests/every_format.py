@@ -247,7 +247,7 @@ def compressed(write: Writer) -> Writer:
 
             path.write_bytes(zstandard.compress(raw))
         else:
-            path.write_bytes({".gz": gzip.compress, ".bz2": bz2.compress}[path.suffix](raw))
+            path.write_bytes(gzip.compress(raw) if path.suffix == ".gz" else bz2.compress(raw))
 
     return pack
 

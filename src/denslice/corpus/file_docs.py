@@ -28,7 +28,10 @@ def file_docs(file: SourceFile) -> Iterator[Doc]:
         yield from (_whole(file, doc) for doc in found.read(file))
         return
     for number, doc in enumerate(found.read(file), 1):
-        yield replace(doc, id=doc.id or f"{file.name}#{number}", meta={"path": file.name, **doc.meta})
+        if doc.id == file.name:  # JSON that is no table
+            yield _whole(file, doc)
+        else:
+            yield replace(doc, id=doc.id or f"{file.name}#{number}", meta={"path": file.name, **doc.meta})
 
 
 def format_of(path: Path) -> Format:

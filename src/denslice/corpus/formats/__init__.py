@@ -60,7 +60,7 @@ FORMATS: dict[str, Format] = {
     ".pptx": Format(read_pptx),
     **dict.fromkeys((".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"), Format(read_spreadsheet)),
     **dict.fromkeys((".odt", ".fodt"), Format(read_odf)),
-    ".csv": Format(read_csv, many=True),
+    **dict.fromkeys((".csv", ".psv"), Format(read_csv, many=True)),
     **dict.fromkeys((".tsv", ".tab"), Format(read_tsv, many=True)),
     ".json": Format(read_json, many=True),
     **dict.fromkeys((".jsonl", ".ndjson"), Format(read_json_lines, many=True)),
