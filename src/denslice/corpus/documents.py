@@ -5,6 +5,7 @@ Files are streamed. Each record comes with the place it was read from, which err
 
 from __future__ import annotations
 
+import logging
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
 STDIN = "-"
+log = logging.getLogger(__name__)
 BEIR_QUERIES = "queries.jsonl"
 
 Unparsed = TypeVar("Unparsed")
@@ -121,6 +123,8 @@ def named_file_docs(file: SourceFile) -> Iterator[Placed[Doc]]:
             yield f"{file.place}, record {count}" if format_of(file.path).many else file.place, doc
     except UnreadableError as error:
         raise InputError(f"{file.place}: {error}") from None
+    for remark in file.remarks:
+        log.info("note: %s", remark)
     if not count and not file.start:
         raise InputError(f"{file.place}: has no documents")
 

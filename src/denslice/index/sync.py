@@ -17,6 +17,7 @@ from denslice.corpus.reading_pool import FileRead, FileTask, read_files
 from denslice.corpus.roots import Root
 from denslice.errors import InputError
 from denslice.index.doc_batches import CutDoc
+from denslice.index.followed_paths import followed_roots
 from denslice.index.sync_plan import RootPlan, listed_file, plan, scopes
 from denslice.index.writer import Writer
 from denslice.options import ReadOptions
@@ -84,7 +85,7 @@ class FolderSync:
     ) -> FolderSync:
         """Look at the folders and return what has to be done."""
         entries = {entry.name: entry for entry in snapshot.manifest.roots}
-        known = [Root(entry.name, entry.location, entry.whole, entry.parts) for entry in entries.values()]
+        known = followed_roots(snapshot.manifest)
         chosen, plans = scopes(paths, known), list[RootPlan]()
         roots = list({root.name: root for root in [*known, *(one.root for one in chosen)]}.values())
         for scope in chosen:
@@ -119,6 +120,7 @@ class FolderSync:
     def work(self, writer: Writer) -> int:
         """Read what changed, and write and delete its documents; return how many documents were written."""
         self._begin(writer.base)
+        self._check_known_problems()
         written = writer.add_cut(self._docs(writer.base), self._before)
         replaced = sum(map(len, writer.gone.values()))
         self.deleted = writer.delete(sorted(self._old_ids() - self._claims.keys())) - replaced
@@ -152,6 +154,13 @@ class FolderSync:
             _read_what_is_missing(one, files, base)
             for name, file in files.items():
                 self._claim(one.ids(name, file), _key(number, name))
+
+    def _check_known_problems(self) -> None:
+        """Raise InputError for what could not be read before, or found in a folder, if reading is strict."""
+        told = [tuple(problem) for one in self.plans for problem in one.problems]
+        told += [one for files in self._lists for file in files.values() for one in file.problems]
+        if self.options.strict and told:
+            raise InputError(f"{told[0][0]}: {told[0][2]}")
 
     def _claim(self, ids: Iterable[str], key: Key) -> None:
         for id in ids:
