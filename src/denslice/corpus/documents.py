@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,7 +24,7 @@ from denslice.corpus.formats.source_file import Problem, SourceFile
 from denslice.corpus.lines import parse_json_object, read_lines, reading
 from denslice.corpus.reading_pool import FileTask, read_files
 from denslice.corpus.roots import Root, located
-from denslice.corpus.stdin_file import copied_stdin
+from denslice.corpus.stdin_file import copied_pipe, copied_stdin
 from denslice.errors import InputError, UnreadableError, warn
 from denslice.records import Doc, Query, checked_id
 from denslice.vectors import lexical_csr
@@ -90,7 +91,9 @@ def is_collection(name: str | Path) -> bool:
     if is_dataset(name) or str(name) == STDIN:
         return True
     path = Path(name)
-    return beir_corpus(path) is not None if is_folder(path) else format_of(path).many
+    if is_folder(path):
+        return beir_corpus(path) is not None
+    return format_of(path).many or not path.is_file()
 
 
 # --- sources of documents
@@ -102,16 +105,20 @@ def _doc_source(
     if is_dataset(name):
         return _records(str(name), enumerate(load_dataset(str(name), "docs").docs_iter(), 1), _ir_doc, "documents")
     if str(name) == STDIN:
-        return _stdin_docs(text_field)
+        return _stream_docs(copied_stdin, "stdin", "stdin", text_field)
     path = Path(name)
     if is_folder(path) and (corpus := beir_corpus(path)):
         path = corpus
     root, within = located(path, roots, path.is_dir())
     roots.append(root)
     if path.is_dir():
-        tasks = (FileTask(str(file.path), f"{root.name}/{file.relative}", text_field) for file in walk(path, report))
+        tasks = [FileTask(str(file.path), root.id_of(file.relative), text_field) for file in walk(path, report)]
+        if not tasks:
+            raise InputError(f"{path}: nothing to read in this folder; hidden and ignored files are left out")
         return ((doc.id, doc) for doc in folder_docs(tasks, report))
-    return named_file_docs(SourceFile(path, f"{root.name}/{within}", text_field, strict=True, place=str(path)))
+    if not path.is_file():
+        return _stream_docs(partial(copied_pipe, path), root.id_of(within), str(path), text_field)
+    return named_file_docs(SourceFile(path, root.id_of(within), text_field, strict=True, place=str(path)))
 
 
 def named_file_docs(file: SourceFile) -> Iterator[Placed[Doc]]:
@@ -120,12 +127,13 @@ def named_file_docs(file: SourceFile) -> Iterator[Placed[Doc]]:
     try:
         for doc in file_docs(file):
             count += 1
-            yield f"{file.place}, record {count}" if format_of(file.path).many else file.place, doc
+            yield file.place if file.line is None else f"{file.place}:{file.line}", doc
     except UnreadableError as error:
-        raise InputError(f"{file.place}: {error}") from None
+        if file.end is None:  # a part may be blank
+            raise InputError(f"{file.place}: {error}") from None
     for remark in file.remarks:
         log.info("note: %s", remark)
-    if not count and not file.start:
+    if not count and file.end is None:
         raise InputError(f"{file.place}: has no documents")
 
 
@@ -148,10 +156,12 @@ def warn_of(problem: Problem) -> None:
     warn(f"{problem.place}: skipped, {problem.problem}")
 
 
-def _stdin_docs(text_field: str | None) -> Iterator[Placed[Doc]]:
+def _stream_docs(
+    copied: Callable[[Path], Path], name: str, place: str, text_field: str | None
+) -> Iterator[Placed[Doc]]:
+    """Yield the documents of what can be read only once, from a copy."""
     with TemporaryDirectory() as folder:
-        path = copied_stdin(Path(folder))
-        yield from named_file_docs(SourceFile(path, "stdin", text_field, strict=True, place="stdin"))
+        yield from named_file_docs(SourceFile(copied(Path(folder)), name, text_field, strict=True, place=place))
 
 
 # --- sources of queries

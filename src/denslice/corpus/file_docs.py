@@ -31,7 +31,12 @@ def file_docs(file: SourceFile) -> Iterator[Doc]:
         if doc.id == file.name:  # JSON that is no table
             yield _whole(file, doc)
         else:
-            yield replace(doc, id=doc.id or f"{file.name}#{number}", meta={"path": file.name, **doc.meta})
+            yield replace(doc, id=doc.id or f"{file.name}#{number}", meta={**_path(file), **doc.meta})
+
+
+def _path(file: SourceFile) -> dict[str, Any]:
+    """Return the path as metadata of a record; none if the user named the table, whose records are complete."""
+    return {} if file.place else {"path": file.name}
 
 
 def format_of(path: Path) -> Format:

@@ -1,4 +1,4 @@
-"""Stdin as a file: a copy of it, whose extension is that of the format it seems to have."""
+"""Stdin and pipes as files: a copy, whose extension is that of the format it seems to have, unless a name tells it."""
 
 from __future__ import annotations
 
@@ -33,6 +33,14 @@ def copied_stdin(folder: Path) -> Path:
     return _with_ending(path)
 
 
+def copied_pipe(pipe: Path, folder: Path) -> Path:
+    """Copy what a pipe gives to a file in the folder and return the file."""
+    path = folder / pipe.name
+    with reading(pipe), pipe.open("rb") as stream, path.open("wb") as file:
+        shutil.copyfileobj(stream, file)
+    return path if pipe.suffix else _with_ending(path)
+
+
 def _with_ending(path: Path) -> Path:
     """Rename a file so that its name tells its compression and its format."""
     with reading(path):
@@ -44,7 +52,7 @@ def _with_ending(path: Path) -> Path:
             suffix = sniffed(stream.read(SNIFFED))
         if not packed and start.startswith(b"PK"):
             suffix = _zipped(path)
-        return path.rename(path.with_name(f"stdin{suffix}{packed}"))
+        return path.rename(path.with_name(f"{path.name.removesuffix(packed)}{suffix}{packed}"))
 
 
 def sniffed(start: bytes) -> str:

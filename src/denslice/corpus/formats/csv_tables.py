@@ -43,11 +43,10 @@ def read_tsv(file: SourceFile) -> Iterator[Doc]:
     if is_header([cell.strip('"') for cell in first.split("\t")]):
         yield from read_csv(file)
         return
-    found = False
-    for _, (id, text) in parsed_lines(file, _id_and_text, "an id, a tab and a text"):
-        found = True
+    for line, (id, text) in parsed_lines(file, _id_and_text, "an id, a tab and a text"):
+        file.line = line
         yield Doc(id, text)
-    if not found:
+    if file.line is None:
         raise_if_empty(file)
 
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 from denslice.corpus.formats.source_file import SourceFile
 from denslice.corpus.formats.text_fields import Record, named, text_fields
 from denslice.errors import InputError, UnreadableError
-from denslice.records import TEXT_FIELDS, Doc
+from denslice.records import ID_FIELDS, TEXT_FIELDS, Doc
 
 SAMPLE_RECORDS = 200  # from which the fields are guessed
 MOST_BAD_LINES = 100  # at the beginning of a file, before it is given up
@@ -32,9 +32,12 @@ def record_docs(file: SourceFile, records: Iterable[Placed], kind: str = "bad li
     for line, record in chain(sample, records):
         try:
             doc = fields.doc(record)
+            if file.strict and fields.id and not doc.id:
+                raise InputError(f"no id (looked for {', '.join(ID_FIELDS)}), which other records have")
         except InputError as error:
             file.skip(kind, str(error), line)
         else:
+            file.line = line
             yield doc
 
 

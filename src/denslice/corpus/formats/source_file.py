@@ -39,6 +39,7 @@ class SourceFile:
     place: str = ""  # how problems name it, if not as ids do
     start: int = 0
     end: int | None = None
+    line: int | None = None  # of the record that was read last
     problems: list[Problem] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
