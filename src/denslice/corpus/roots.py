@@ -17,7 +17,7 @@ from denslice.corpus.printable_names import original_name, printable_name
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A folder that an index follows: all of its files if it is `whole`, else those that were named.
+    """A folder that an index follows: all of its files if it is `whole`, else its `parts`: files and folders in it.
 
     `location` is its absolute path without links, as printable text; `folder` opens it. No two roots of an index have
     names of which one is the other or begins with it and a slash, so their documents never share an id.
@@ -26,6 +26,12 @@ class Root:
     name: str
     location: str
     whole: bool = True
+    parts: tuple[str, ...] = ()
+
+    def with_part(self, within: str) -> Root:
+        """Return the root with one more of its files or folders followed."""
+        is_known = self.whole or any(f"{within}/".startswith(f"{part}/") for part in self.parts)
+        return self if is_known else replace(self, parts=(*self.parts, within))
 
     @property
     def folder(self) -> Path:
