@@ -144,6 +144,11 @@ def test_logs_with_colours_are_texts() -> None:
     assert not is_binary(b"\x1b[31merror\x1b[0m \x08\x0c\x1a\n" * 10)
 
 
+def test_control_characters_may_separate_fields() -> None:
+    raw = b"id\x01title\x01text\x021\x01one\x01a text\x02" * 30
+    assert decoded(raw) == raw.decode()
+
+
 @pytest.mark.parametrize(
     "raw",
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +22,13 @@ BYTE_ORDER_MARKS = {
 SAMPLE = 1 << 16  # bytes from which an encoding is recognised
 FEW = 0.05  # of the characters of a text may be control characters
 REPLACEMENT = "\ufffd"
-_ASCII = ((0x09, 0x0D), (0x20, 0x7E), (0x2010, 0x2027))  # and dashes and quotes
-SCRIPT_FAMILIES = (
-    (*_ASCII, (0xA0, 0x06FF), (0x1E00, 0x22FF)),  # alphabets
+Ranges = tuple[tuple[int, int], ...]  # of characters, with their ends
+_ASCII: Ranges = ((0x09, 0x0D), (0x20, 0x7E), (0x2010, 0x2027))  # and dashes and quotes
+ALPHABETS: tuple[Ranges, ...] = (
+    (*_ASCII, (0xA0, 0x06FF), (0x1E00, 0x22FF)),
     (*_ASCII, (0x0900, 0x0EFF)),  # Indian scripts and Thai
+)
+ASIAN_SCRIPTS: tuple[Ranges, ...] = (
     (*_ASCII, (0x3000, 0x31FF), (0x4E00, 0x9FFF), (0xFF00, 0xFFEF)),  # Chinese and Japanese
     (*_ASCII, (0x3000, 0x303F), (0xAC00, 0xD7A3)),  # Korean
 )
@@ -65,24 +69,25 @@ def _wide_encoding(raw: bytes) -> str | None:
     """Return UTF-16 or UTF-32 without a byte order mark, or None: only they and binaries have many control bytes."""
     sample = raw[:SAMPLE]
     controls = len(_control.findall(sample))
-    is_utf8 = controls <= max(1, FEW * len(sample)) and _is_utf8(sample.replace(b"\0", b""))
-    if is_utf8 or controls <= 0.01 * len(sample) or len(sample) % 2:
+    is_utf8 = _is_utf8(sample.replace(b"\0", b""))
+    if controls <= (max(1, FEW * len(sample)) if is_utf8 else 0.01 * len(sample)) or len(sample) % 2:
         return None
     if len(sample) % 4 == 0 and not any(sample[::4]) and max(sample[1::4]) < 17:
         return "utf-32-be"
     if len(sample) % 4 == 0 and not any(sample[3::4]) and max(sample[2::4]) < 17:
         return "utf-32-le"
-    likeness, encoding = max((_likeness_to_utf16(sample, one), one) for one in ("utf-16-be", "utf-16-le"))
+    families = ALPHABETS if is_utf8 else (*ALPHABETS, *ASIAN_SCRIPTS)  # the latter would have bytes beyond ASCII
+    likeness, encoding = max((_likeness_to_utf16(sample, one, families), one) for one in ("utf-16-be", "utf-16-le"))
     return encoding if likeness >= 0.9 else None
 
 
-def _likeness_to_utf16(sample: bytes, encoding: str) -> float:
+def _likeness_to_utf16(sample: bytes, encoding: str, families: Sequence[Ranges]) -> float:
     """Return the share of the characters that are of one family of scripts, the first if two are as likely.
 
     In the wrong byte order, English looks like rare Chinese.
     """
     characters = np.frombuffer(sample, ">u2" if encoding == "utf-16-be" else "<u2")
-    inside = [np.logical_or.reduce([_between(characters, *one) for one in family]) for family in SCRIPT_FAMILIES]
+    inside = [np.logical_or.reduce([_between(characters, *one) for one in family]) for family in families]
     return max(float(one.mean()) - 0.01 * number for number, one in enumerate(inside))
 
 
@@ -102,12 +107,12 @@ def _is_readable(raw: bytes, encoding: str) -> bool:
 
 def _narrow_encoding(raw: bytes) -> str | None:
     """Return UTF-8 or a legacy encoding, or None if a file is no text."""
-    sample = raw[:SAMPLE]
-    if _is_binary(sample):
+    sample, is_utf8 = raw[:SAMPLE], _is_utf8(raw)
+    if (not is_utf8 or b"\0" in sample) and _is_binary(sample):
         return None
     if b"\x1b$B" in sample or b"\x1b$@" in sample:
         return "iso2022_jp"
-    if _is_utf8(raw) or _is_damaged_utf8(raw):
+    if is_utf8 or _is_damaged_utf8(raw):
         return "utf-8"
     start = max(0, first.start() - SAMPLE // 2) if (first := _high.search(raw)) else 0
     near = raw[start : start + SAMPLE]
