@@ -19,6 +19,7 @@ from denslice.corpus.roots import Root, located
 from denslice.errors import InputError
 from denslice.store.followed_files import UNKNOWN_TIME, FileList, FollowedFile
 
+UNREADABLE_FOLDER = "unreadable folder"  # its files may be there, so nothing is deleted
 RACY_NS = 2_000_000_000  # a file may change again within this time and keep its size and time
 Report = Callable[[Problem], None]
 
@@ -111,8 +112,10 @@ def plan(scope: Scope, listed: FileList, text_field: str | None, others: Sequenc
             done.kept[file.relative] = before
         else:
             _compare(done, file, before, now)
-    done.gone = [name for name in listed if scope.has(name) and name not in done.found]
-    done.kept |= {name: file for name, file in listed.items() if not scope.has(name)}
+    hidden = [problem.place for problem in done.problems if problem.kind == UNREADABLE_FOLDER]
+    unseen = {name for name in listed if not scope.has(name) or _is_below(done.id_of(name), hidden)}
+    done.gone = [name for name in listed if name not in unseen and name not in done.found]
+    done.kept |= {name: listed[name] for name in unseen}
     by_digest = {file.digest: name for name, file in listed.items() if file.digest}
     done.twins = {name: by_digest[one] for name in done.to_read if (one := done.digests.get(name, "")) in by_digest}
     return done
@@ -127,6 +130,10 @@ def listed_file(
         "" if retry else done.digests.get(relative, done.listed[relative].digest if relative in done.listed else "")
     )
     return FollowedFile(file.size, _time(file, now), digest, ids, tuple(tuple(one) for one in problems))  # type: ignore[misc]
+
+
+def _is_below(name: str, folders: Sequence[str]) -> bool:
+    return any(name.startswith(f"{folder}/") for folder in folders)
 
 
 def _is_in(root: Root, folder: Path) -> bool:

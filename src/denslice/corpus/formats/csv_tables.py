@@ -14,7 +14,7 @@ from denslice.corpus.formats.record_docs import SAMPLE_RECORDS, parsed_lines, ra
 from denslice.corpus.formats.source_file import LARGEST_LINE, SourceFile
 from denslice.corpus.formats.text_fields import kept_if_empty
 from denslice.corpus.lines import reading
-from denslice.corpus.text_encodings import SAMPLE, encoding_of
+from denslice.corpus.text_encodings import SAMPLE, encoding_of, is_wide
 from denslice.errors import InputError, UnreadableError
 from denslice.json_cells import distinct_names
 from denslice.records import Doc, checked_id
@@ -62,7 +62,7 @@ def _text_lines(file: SourceFile) -> Iterator[str]:
     with reading(file.path):
         with file.open() as stream:
             encoding = encoding_of(stream.read(SAMPLE))
-        errors = "replace" if encoding in ("utf-16", "utf-32") else "surrogateescape"
+        errors = "replace" if is_wide(encoding) else "surrogateescape"
         with io.TextIOWrapper(file.open(), encoding, errors, newline="") as text:
             while line := text.readline(LARGEST_LINE):
                 if len(line) == LARGEST_LINE:

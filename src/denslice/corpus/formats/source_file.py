@@ -10,7 +10,7 @@ from typing import IO, NamedTuple
 
 from denslice.corpus.compression import ending, is_compressed, open_bytes
 from denslice.corpus.lines import reading
-from denslice.corpus.text_encodings import SAMPLE, decoded, encoding_of
+from denslice.corpus.text_encodings import SAMPLE, decoded, encoding_of, is_wide
 from denslice.errors import InputError, UnreadableError
 
 LARGEST_FILE = 256 << 20  # bytes, decompressed, of a file that is read whole
@@ -67,13 +67,15 @@ class SourceFile:
 
     def text(self) -> str:
         """Return the whole file as text, in whatever encoding it is, with LF line ends."""
+        with reading(self.path), self.open() as file:
+            encoding_of(file.read(SAMPLE))  # a large binary is not read whole
         return decoded(self.data())
 
     def lines(self) -> Iterator[tuple[int, str]]:
         """Yield the number, from 1, and the text of each line that is not blank. The file is not read whole."""
         with reading(self.path), self.open() as file:
             encoding = encoding_of(file.read(SAMPLE))
-        if encoding in ("utf-16", "utf-32"):  # whose line feeds are not single bytes
+        if is_wide(encoding):
             yield from ((n, line) for n, line in enumerate(self.text().split("\n"), 1) if line.strip())
             return
         with reading(self.path), self.open() as file:
@@ -85,16 +87,15 @@ class SourceFile:
                 if len(raw) > LARGEST_LINE:
                     raise UnreadableError("large file", f"line {number} is larger than {LARGEST_LINE >> 20} MB")
                 line = self._decoded_line(number, raw, encoding)
-                if line and line.strip():
+                if line.strip():
                     yield number, line
 
-    def _decoded_line(self, number: int, raw: bytes, encoding: str) -> str | None:
+    def _decoded_line(self, number: int, raw: bytes, encoding: str) -> str:
+        """Return a line as text, in its own encoding if it is not in that of the file's beginning."""
         try:
             line = raw.decode(encoding if number == 1 and not self.start else encoding.removesuffix("-sig"))
-        except UnicodeDecodeError as error:
-            bad = error.object[error.start]
-            self.skip("bad line", f"byte 0x{bad:02x} is not {encoding}; convert the file to UTF-8", number)
-            return None
+        except UnicodeDecodeError:
+            line = decoded(raw)
         return line.removesuffix("\n").removesuffix("\r")
 
     def skip(self, kind: str, problem: str, line: int | None = None) -> None:
