@@ -14,7 +14,7 @@ from denslice.errors import InputError
 from denslice.index.index import Index
 from denslice.records import Doc
 
-ANSWERS = ("textwrap.", "datetime.date.fromisoformat", "difflib.Differ")
+ANSWERS = ("python/textwrap.md", "python/datetime.md", "python/difflib.md")
 
 
 @pytest.fixture(scope="module")
@@ -67,16 +67,18 @@ def _read_already(docs: dict[str, Doc], monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.usefixtures("_read_already")
-def test_the_demo_answers_its_questions_and_says_what_to_type_next(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["demo", "--keep", str(tmp_path / "python.idx")])
+def test_the_demo_answers_its_questions_and_follows_a_change(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["demo", "--keep", str(tmp_path / "demo")])
     assert result.exit_code == 0, result.output
     for question, answer in zip(QUESTIONS, ANSWERS, strict=True):
         after = result.stdout.partition(question)[2].splitlines()
         assert answer in after[1]
+    assert "1 changed, 1 renamed, 1 removed, " in result.stdout
     assert "denslice index your-files/ --to my.idx" in result.stdout
-    index = Index.open(tmp_path / "python.idx")
+    index = Index.open(tmp_path / "demo" / "python.idx")
+    assert len(index) == len(list((tmp_path / "demo" / "python").iterdir())) > 150
     for question, answer in zip(QUESTIONS, ANSWERS, strict=True):
-        assert index.search(question, 1)[0].id.startswith(answer)
+        assert index.search(question, 1)[0].id == answer
 
 
 @pytest.mark.usefixtures("_read_already")

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from denslice.errors import InputError
+
 if TYPE_CHECKING:
     from denslice.index.index import Index
 
@@ -24,6 +26,8 @@ def demo(
     """Index a folder of files, answer three questions about it, and follow a change to it."""
     from tempfile import TemporaryDirectory
 
+    if keep is not None and keep.exists() and not (keep.is_dir() and not any(keep.iterdir())):
+        raise InputError(f"{keep}: is there already; choose another name")
     with TemporaryDirectory(prefix="denslice-demo-") as temporary:
         place = keep or Path(temporary)
         files = _write_files(place / FILES)
@@ -73,7 +77,7 @@ def _ask_questions(index: Index) -> None:
     out, analyze = console(), text_analyzer(index.info().encoder_options)
     for question in QUESTIONS:
         began = time.perf_counter()
-        ranking = index.search(question, 3, group=False)
+        ranking = index.search(question, 2)
         took = seconds(time.perf_counter() - began)
         out.print(Text.assemble("\n", (f"“{question}”", "bold"), (f"  {took}", "dim")))
         print_hits(out, shown_hits(index, ranking, explain=True), ranking.tokens(), analyze)
@@ -93,7 +97,8 @@ def _change_files(index: Index, files: Sequence[Path]) -> None:
     done = index.sync()
     took = seconds(time.perf_counter() - began)
     out = console()
-    out.print(f"\nNow a file is changed, one renamed and one deleted, and the index follows:\n{sync_line(done, took)}")
+    out.print("\nNow a file is changed, one renamed and one deleted, and the index follows:")
+    out.print(sync_line(done, took), soft_wrap=True)
 
 
 def _tell_next(keep: Path | None) -> None:

@@ -31,10 +31,15 @@ Documented = ast.Module | ast.ClassDef | Function
 
 
 def write_library(folder: Path) -> list[Path]:
-    """Write a Markdown file for each module, with a section for each class and function, and return the files."""
+    """Write a Markdown file for each module that is no package's, with a section for each class and function.
+
+    Return the files.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     for module, docs in groupby(stdlib_docs(), key=lambda doc: doc.meta["module"]):
+        if "." in module or module.startswith("_"):
+            continue
         files.append(folder / f"{module}.md")
         files[-1].write_text(_page(str(module), docs), encoding="utf-8")
     return files
