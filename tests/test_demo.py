@@ -14,6 +14,19 @@ from denslice.errors import InputError
 from denslice.index.index import Index
 from denslice.records import Doc
 
+MODULES = (
+    "bisect",
+    "calendar",
+    "copy",
+    "csv",
+    "datetime",
+    "difflib",
+    "glob",
+    "heapq",
+    "json.tool",
+    "string",
+    "textwrap",
+)
 ANSWERS = ("python/textwrap.md", "python/datetime.md", "python/difflib.md")
 
 
@@ -62,8 +75,9 @@ def test_a_python_without_its_sources_is_told(tmp_path: Path, monkeypatch: pytes
 
 @pytest.fixture
 def _read_already(docs: dict[str, Doc], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The demo takes the docstrings that have been read for the tests above, and does not read them again."""
-    monkeypatch.setattr("denslice.corpus.demo_docs.stdlib_docs", lambda: iter(docs.values()))
+    """The demo takes some of the docstrings that have been read for the tests above: encoding all takes a minute."""
+    some = [doc for doc in docs.values() if doc.meta["module"] in MODULES]
+    monkeypatch.setattr("denslice.corpus.demo_docs.stdlib_docs", lambda: iter(some))
 
 
 @pytest.mark.usefixtures("_read_already")
@@ -76,7 +90,7 @@ def test_the_demo_answers_its_questions_and_follows_a_change(tmp_path: Path) -> 
     assert "1 changed, 1 renamed, 1 removed, " in result.stdout
     assert "denslice index your-files/ --to my.idx" in result.stdout
     index = Index.open(tmp_path / "demo" / "python.idx")
-    assert len(index) == len(list((tmp_path / "demo" / "python").iterdir())) > 150
+    assert len(index) == len(list((tmp_path / "demo" / "python").iterdir())) == 9
     for question, answer in zip(QUESTIONS, ANSWERS, strict=True):
         assert index.search(question, 1)[0].id == answer
 

@@ -17,7 +17,7 @@ from denslice.corpus.formats.source_file import Problem
 from denslice.corpus.printable_names import original_name
 from denslice.corpus.roots import Root, located
 from denslice.errors import InputError
-from denslice.store.followed_files import UNKNOWN_TIME, FileList, FollowedFile
+from denslice.store.followed_files import FileList, FollowedFile
 
 UNREADABLE_FOLDER = "unreadable folder"  # its files may be there, so nothing is deleted
 RACY_NS = 2_000_000_000  # a file may change again within this time and keep its size and time
@@ -182,14 +182,15 @@ def _compare(done: RootPlan, file: FoundFile, before: FollowedFile | None, now: 
     """Decide by its bytes whether a file is to be read. Of a table, another time alone changes nothing."""
     digest = digest_of(file.path)
     done.digests[file.relative] = digest
-    if before and before.digest and before.digest == digest and before.ids is not None:
+    is_same = before is not None and before.digest != "" and before.digest == digest
+    if before and is_same and (before.ids is not None or abs(before.modified_ns) == file.modified_ns):
         done.kept[file.relative] = before._replace(size=file.size, modified_ns=_time(file, now))
     else:
         done.to_read.append(file.relative)
 
 
 def _time(file: FoundFile, now: int) -> int:
-    return UNKNOWN_TIME if file.modified_ns > now - RACY_NS else file.modified_ns
+    return -file.modified_ns if file.modified_ns > now - RACY_NS else file.modified_ns
 
 
 def digest_of(path: Path) -> str:

@@ -15,14 +15,13 @@ from denslice.store.files import damaged
 from denslice.store.manifest import FileEntry, new_name
 
 READERS = 1  # goes up when the readers of formats change what they return: every file is then read again
-UNKNOWN_TIME = -1  # of a file that changed so shortly before it was read that its time tells nothing
 
 
 class FollowedFile(NamedTuple):
     """A file as it was read: its size and time, a digest of its bytes, its documents and what could not be read."""
 
     size: int
-    modified_ns: int
+    modified_ns: int  # negative if the file changed so shortly before it was read that its time does not tell it apart
     digest: str  # "" if the file is to be read again in any case
     ids: tuple[str, ...] | None  # of all its documents; None if it is one, with the file's own name as id
     problems: tuple[tuple[str, str, str], ...] = ()  # place, kind and problem of each
