@@ -14,7 +14,7 @@ from denslice.errors import InputError
 from denslice.index.index import Index
 from denslice.records import Doc
 
-MODULES = (
+MODULES = ("bisect", "calendar", "copy", "csv", "datetime", "difflib", "glob", "heapq", "string", "textwrap")
     "bisect",
     "calendar",
     "copy",
