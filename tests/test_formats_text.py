@@ -139,6 +139,7 @@ def test_text_between_rules_is_no_front_matter(read: Read, text: str) -> None:
         ("# The class __init__\n", "The class __init__"),
         ("```sh\n# no title\n```\n", ""),
         ("no heading", ""),
+        ("text\n\n# At the end", "At the end"),
         ("x\n" * 5_000 + "# Far down\n", ""),
     ],
 )
