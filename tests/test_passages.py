@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 import time
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from unicodedata import category
 
@@ -13,6 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from denslice.corpus.markup import markup_of
 from denslice.corpus.passages import LARGEST, OVERLAP, _sizes, cut
 from denslice.records import Place
 
@@ -152,6 +153,7 @@ def test_only_a_single_word_is_larger_than_a_passage(text: str) -> None:
 @given(texts)
 @example("漢字" + GIANT + "漢字" * LARGEST)
 @example(GIANT + "漢字" * LARGEST)
+@example("\x1b\U0003134b" * 108 + "\U00020000" * 2)  # not a letter to every version of Python
 def test_neighbours_in_a_run_of_ideographs_are_together_in_a_passage(text: str) -> None:
     for last, place in pairwise(cut(text)):
         if IDEOGRAPH.match(text[last.end - 1]) and IDEOGRAPH.match(text[last.end]):
@@ -337,6 +339,260 @@ def test_a_function_is_not_cut_from_its_first_line() -> None:
     assert all(text[at:].startswith("@cache") for at in cuts(text))
 
 
+PYTHON = """\
+import os
+
+{fill}
+
+# Comment
+
+class Index(Base):
+    \"\"\"An example.
+
+        def example(x):
+            pass
+    \"\"\"
+
+{inner}
+
+    @cache
+    # Why.
+    def search(self, query):
+{deep}
+
+    async def add(
+        self,
+    ) -> None:
+{deep}
+
+{inner}
+
+def main() -> None: ...
+
+if __name__ == "__main__":
+{inner}
+"""
+
+
+def test_classes_and_functions_are_headings_nested_by_their_indentation() -> None:
+    statements = {"fill": 0, "inner": 4, "deep": 8}
+    fill = {name: f"{' ' * columns}value = compute(value)\n" * 30 for name, columns in statements.items()}
+    text = PYTHON.format(**fill)
+    found = [heading for heading, _ in groupby(headings(text))]
+    assert found == [
+        *("", "class Index", "class Index › def search", "class Index › def add", "class Index"),
+        *("def main", ""),
+    ]
+    assert any(text[at:].startswith("    @cache\n    # Why.") for at in cuts(text))
+
+
+def defined(text: str) -> list[str]:
+    """The headings of a program, each before a long body."""
+    return [heading.text for heading in markup_of(text).headings if heading.text]
+
+
+LANGUAGES = {
+    "Java": """
+public final class A<T> extends B {
+    @Override
+    public List<T> get(int k) throws E {
+        if (k) {
+        }
+    }
+
+    enum Kind { X }
+}
+""",
+    "Rust": """
+/// Docs.
+pub struct A<'a> {
+}
+
+impl<'a> Display for A<'a> {
+    pub(crate) async fn get(&self) -> X {
+        match f(x) {
+        }
+    }
+}
+""",
+    "TypeScript": """
+export default class A extends B {
+  constructor(a: string) {
+  }
+
+  get size() {
+  }
+}
+
+export const f = async (a: number): Promise<void> => {
+  g(() => {
+  });
+};
+
+test('x', () => {
+});
+""",
+    "Go": """
+func (r *Reader) Read(p []byte) (int, error) {
+\tgo func() {
+\t}()
+}
+
+type A struct {
+}
+""",
+    "C and C++": """
+static int
+main (int argc, char **argv)
+{
+  return 0;
+}
+
+class Foo;
+
+int A::size() const
+{
+  return 1;
+}
+""",
+    "C#": """
+namespace A
+{
+    public class B : C
+    {
+        void D()
+        {
+            x();
+        }
+    }
+}
+""",
+    "Ruby": """
+module A
+  class B < C
+    def ok?
+      true
+    end
+  end
+end
+""",
+    "Lua": """
+local function a(x)
+  return x
+end
+
+function M.b()
+  return 1
+end
+""",
+    "R": """
+## Section ----
+
+search <- function(x, k = 10) {
+  x
+}
+
+add = function(x) {
+}
+""",
+    "shell": """
+# Comment
+
+run() {
+  if [ x ]; then
+    y
+  fi
+}
+
+# Another
+
+run
+""",
+    "Elixir": """
+defmodule A.B do
+  def f(x) do
+    x
+  end
+end
+""",
+    "CSS": """
+nav:not(.x) {
+  a: b;
+}
+
+@media (max-width: 1px) {
+  a:hover {
+  }
+}
+""",
+}
+
+
+@pytest.mark.parametrize(
+    ("language", "found"),
+    [
+        ("Java", ["class A", "get()", "enum Kind"]),
+        ("Rust", ["struct A", "impl Display for A", "fn get"]),
+        ("TypeScript", ["class A", "constructor()", "size()", "f()"]),
+        ("Go", ["func Read", "type A"]),
+        ("C and C++", ["main()", "A::size()"]),
+        ("C#", ["namespace A", "class B", "D()"]),
+        ("Ruby", ["module A", "class B", "def ok?"]),
+        ("Lua", ["function a", "function M.b"]),
+        ("R", ["search()", "add()"]),
+        ("shell", ["run()"]),
+        ("Elixir", ["defmodule A.B", "def f"]),
+        ("CSS", []),
+    ],
+)
+def test_definitions_of_many_languages_are_headings(language: str, found: list[str]) -> None:
+    assert defined(LANGUAGES[language].lstrip()) == found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The\nclass action (see below) is\nfunction of time:\n\n    def indented(x):\n        pass\n",
+        "class Foo\nfunction bar\nmodule baz\n",
+        'Example response (200 OK)\n{\n  "a": 1\n}\n',
+        "# Title\n\nSome text.\n\nexport const x = () => {\n};\n\n# More\n\nText.\n",
+        "# Title\n\n```js\nfunction f() {\n}\n```\n",
+        "## One\n\ntext\n\n## Two\n\nclass A:\n    x = 1\n\n## Three\n",
+    ],
+)
+def test_prose_has_no_definitions(text: str) -> None:
+    assert not [
+        heading for heading in defined(text) if "(" in heading or heading.split()[0] in ("class", "def", "function")
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# Server\n\nserver:\n  host: a\n  port: 1\n  paths:\n    - /x\n\n# Client\n\nclient:\n  retries: 3\n",
+        "# Server\n\n[server]\nhost = 1\nport = 2\n\n# Client\n\n[client]\nretries = 3\n",
+        "# Build\n\n.PHONY: all\n\nall:\n\tmake\n",
+        "#ifndef X_H\n\n# define X 1\n\n#endif\n",
+        "#\tinclude <x>\n\n#include <y>\n",
+    ],
+)
+def test_comments_of_settings_and_macros_are_no_headings(text: str) -> None:
+    assert not defined(text)
+
+
+def test_sections_of_latex_are_headings() -> None:
+    text = (
+        section("\\section{One}\\label{a}") + section("\\subsection*[s]{Two \\emph{x}}") + section("\\section{Three}")
+    )
+    assert headings(text) == ["One", "One › Two \\emph{x}", "Three"]
+
+
+def test_a_long_comment_above_a_function_may_be_cut() -> None:
+    comment = "".join(f" * Line {n} of a comment that goes on and on about the function below it.\n" for n in range(40))
+    text = f"int x;\n\n/**\n{comment} */\nint f(int a)\n{{\n    return a;\n}}\n" * 3
+    assert all(text[at - 1] == "\n" for at in cuts(text))
+
+
 def test_front_matter_is_not_cut_and_is_no_heading() -> None:
     text = "---\ntitle: A\n\ndate: B\n---\n\n" + SENTENCE * LONG * 3
     assert headings(text)[0] == ""
@@ -464,6 +720,16 @@ def assert_linear(short: str, long: str) -> None:
             "a:\n    b\n",
             "    x\n",
             '{"a":1},',
+        ),
+        *(
+            "def f(x):\n    a\n",
+            "f(x) {\n",
+            "*/\nf() {\n",
+            "class A {\n\n",
+            '"""\n',
+            "\\\\section{a\n",
+            "// a\n",
+            "a a a (\n{\n",
         ),
         *("漢字", "。", "。)", "กา", "\u0301", "a\u0301", "👩\u200d", "🇩🇪", "\ud83d\ude00", "\u200b"),
     ],

@@ -7,16 +7,17 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
+from denslice.corpus.definitions import definitions
+from denslice.corpus.program_text import is_program
 from denslice.corpus.text_lines import INDENT, LONGEST_HEADING, NEW_LINE, Block, Heading, TextLine, outside, text_lines
 
 LONGEST_OVER_SHORT_LINE = 60  # characters; Markdown lets = and - be shorter than the heading above them
 ADORNMENTS = frozenset("=-~^\"'`#*+.:_<>")  # that underline headings of reStructuredText
+HEADING_SIGNS = ADORNMENTS | {"\\"}  # with which a line of a heading begins
 _fence = re.compile(r"`{3,}(?=[^`]*$)|~{3,}")
 _number_signs = re.compile(r"#{1,6}(?=[ \t])")
-_code = re.compile(
-    r"^(?:#!|#include\b|import [\w.]+(?: as \w+)?$|from [\w.]+ import |(?:async )?def \w+\(|class \w+[(:])",
-    re.MULTILINE,
-)
+_section = re.compile(r"\\(part|chapter|(?:sub)*section|paragraph)\*?(?:\[[^\]]*\])?\{((?:[^{}]|\{[^{}]*\})+)\}")
+_SECTIONS = ("part", "chapter", "section", "subsection", "subsubsection", "paragraph")  # of LaTeX
 
 
 class Markup(NamedTuple):
@@ -88,19 +89,39 @@ def _may_end(lines: Sequence[TextLine], end: int) -> bool:
 
 
 def _headings(text: str, lines: Sequence[TextLine], fenced: Sequence[Block]) -> list[Heading]:
-    """Return the headings in order, without what looks like one in code."""
+    """Return the headings in order: those of documentation, or the definitions of a program."""
+    found = _documentation(lines, fenced)
+    defined = definitions(text, lines, fenced)
+    comments = sum(_is_comment(lines, heading) for heading in found)
+    if not defined and not comments:
+        return found
+    others = len(found) - (comments if comments and is_program(text, lines, fenced) else 0)
+    if sum(bool(heading.text) for heading in defined) > others:
+        return _joined([heading for heading in found if lines[heading.first].body[0] != "#"], defined)
+    return found if others == len(found) else [heading for heading in found if not _is_comment(lines, heading)]
+
+
+def _documentation(lines: Sequence[TextLine], fenced: Sequence[Block]) -> list[Heading]:
+    """Return the lines that are headings in Markdown, reStructuredText or LaTeX."""
     levels: dict[tuple[str, bool], int] = {}  # of underlines, by their sign and whether there is a line above as well
     found: list[Heading] = []
-    for number in [number for number in outside(len(lines), fenced) if lines[number].body[:1] in ADORNMENTS]:
+    for number in [number for number in outside(len(lines), fenced) if lines[number].body[:1] in HEADING_SIGNS]:
         body = lines[number].body
-        if _has_number_signs(lines, number):
+        if section := body[0] == "\\" and _section.match(body):
+            found.append(Heading(number, number + 1, 1 + _SECTIONS.index(section[1]), section[2].strip()))
+        elif _has_number_signs(lines, number):
             levels = levels or {("=", False): 1, ("-", False): 2}  # Markdown has only these two
             found.append(_marked_heading(number, body))
         elif _is_underline(lines, number):
             found.append(_underlined_heading(lines, number, levels))
-    if any(_is_comment(lines, heading) for heading in found) and _is_code(text, lines, fenced):
-        return [heading for heading in found if not _is_comment(lines, heading)]
     return found
+
+
+def _joined(found: Sequence[Heading], defined: Sequence[Heading]) -> list[Heading]:
+    """Return both kinds of headings in order, those of documentation without any that are part of a definition."""
+    taken = {number for heading in defined for number in range(heading.first, heading.end)}
+    free = [heading for heading in found if taken.isdisjoint(range(heading.first, heading.end))]
+    return sorted([*free, *defined])
 
 
 def _has_number_signs(lines: Sequence[TextLine], number: int) -> bool:
@@ -152,11 +173,4 @@ def _underlined_heading(lines: Sequence[TextLine], number: int, levels: dict[tup
 
 def _is_comment(lines: Sequence[TextLine], heading: Heading) -> bool:
     """Return whether a heading could as well be a comment of Python or of a shell."""
-    return lines[heading.first].body.startswith("# ")
-
-
-def _is_code(text: str, lines: Sequence[TextLine], fenced: Sequence[Block]) -> bool:
-    """Return whether a text has a line outside its code blocks that only a program has."""
-    spans = [(lines[block.first].start, lines[block.end - 1].end) for block in fenced]
-    outside = zip([0, *(end for _, end in spans)], [*(start for start, _ in spans), len(text)], strict=True)
-    return any(_code.search(text, start, end) for start, end in outside)
+    return lines[heading.first].body.startswith(("# ", "#\t"))

@@ -170,4 +170,4 @@ def _paths(markup: Markup, places: Sequence[int]) -> Iterator[str]:
         while left and left[-1][0] <= place:
             _, heading = left.pop()
             path = [*(above for above in path if above.level < heading.level), heading]
-        yield " › ".join(heading.text for heading in path)
+        yield " › ".join(heading.text for heading in path if heading.text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 NEW_LINE, BLANK_LINE, NEW_PAGE = range(3)  # what is between a line and the one before it
@@ -62,3 +62,10 @@ def outside(count: int, blocks: Iterable[Block]) -> Iterator[int]:
         yield from range(number, block.first)
         number = block.end
     yield from range(number, count)
+
+
+def spans_outside(lines: Sequence[TextLine], blocks: Sequence[Block]) -> list[tuple[int, int]]:
+    """Return where the text before, between and after these blocks, which are in order, starts and ends."""
+    starts = [0, *(lines[block.end - 1].end for block in blocks)]
+    ends = [*(lines[block.first].start for block in blocks), lines[-1].end]
+    return list(zip(starts, ends, strict=True))

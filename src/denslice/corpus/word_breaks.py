@@ -84,7 +84,8 @@ def _joins(last: str, after: str) -> bool:
 
 
 def _is_of_word(char: str) -> bool:
-    return char.isalnum() or char == "_" or category(char).startswith("M")
+    """Return whether a character is of a word; so is an ideograph that is newer than Python's table of characters."""
+    return char.isalnum() or char == "_" or category(char).startswith("M") or _is_ideograph(char) is not None
 
 
 def _is_between_letters(last: str, after: str) -> bool:

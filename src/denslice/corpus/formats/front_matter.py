@@ -16,7 +16,7 @@ LARGEST_FRONT_MATTER = 32_000  # characters
 MOST_BRACKETS = 500  # of a kind: the parser's time grows with the square of their depth
 _opens = re.compile(r"(?:---|\+\+\+)[ \t]*\n")
 _ends = {"---": re.compile(r"^(?:---|\.\.\.)[ \t]*$", re.MULTILINE), "+++": re.compile(r"^\+\+\+[ \t]*$", re.MULTILINE)}
-_field = re.compile(r"^[\w-]+[ \t]*[:=]", re.MULTILINE)
+_field = re.compile(r"[ \t]*[\w-]+[ \t]*[:=]")
 _deep_line = re.compile(r"(?:[-?:][ \t]+){16}")  # nested lists in one line, each of which takes stack in the parser
 
 

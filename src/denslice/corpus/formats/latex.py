@@ -33,10 +33,10 @@ def read_latex(file: SourceFile) -> Iterator[Doc]:
 def _title_page(text: str) -> dict[str, Any]:
     """Return the title, the authors and the date that a text gives as arguments of these commands."""
     fields: dict[str, Any] = {}
-    for found in _stated.finditer(text):
+    for found in (found for found in _stated.finditer(text) if found[1] not in fields):
         argument = _comment.sub("", _argument(text, found.end()))
         parts = [_plain(part) for part in re.split(r"\\and\b", _note.sub(" ", argument), flags=re.IGNORECASE)]
-        fields.setdefault(found[1], parts if found[1] == "author" else parts[0])
+        fields[found[1]] = parts if found[1] == "author" else parts[0]
     return fields
 
 

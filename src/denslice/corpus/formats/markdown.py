@@ -13,6 +13,7 @@ from denslice.records import Doc
 
 MARKDOWN_ENDINGS = (".md", ".markdown", ".mdown", ".mkd", ".mdx", ".qmd", ".rmd")
 TITLE_WITHIN = 8_000  # characters: a heading further down is that of a part
+TITLE_OFTEN_WITHIN = 1_000  # where most titles are
 _image = re.compile(r"!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])")
 _link = re.compile(r"\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])")
 _tag = re.compile(r"<[^<>]*>")
@@ -35,11 +36,23 @@ def markdown_doc(file: SourceFile, text: str) -> Doc:
 
 def first_title(text: str) -> str:
     """Return the heading that names a text: the first of level 1 near its start, else the first one, else nothing."""
-    start = text[:TITLE_WITHIN]
+    found = _titles(_beginning(text, TITLE_OFTEN_WITHIN))
+    if not found or found[0][0] > 1:
+        found = _titles(_beginning(text, TITLE_WITHIN))
+    return found[0][2] if found else ""
+
+
+def _beginning(text: str, size: int) -> str:
+    """Return the first lines of a text, up to this size."""
+    return text if len(text) <= size else text[:size].rpartition("\n")[0]
+
+
+def _titles(start: str) -> list[tuple[int, int, str]]:
+    """Return level, place and text of the headings of a beginning, those of level 1 first."""
     lines, headings, _, _ = markup_of(start)
-    found = [(heading.level > 1, lines[heading.first].start, heading.text) for heading in headings]
-    found += [(False, html.start(), html[1]) for html in _html_heading.finditer(start)]
-    return next((title for _, _, heading in sorted(found) if (title := plain_title(heading))), "")
+    found = [(min(heading.level, 2), lines[heading.first].start, plain_title(heading.text)) for heading in headings]
+    found += [(1, html.start(), plain_title(html[1])) for html in _html_heading.finditer(start)]
+    return sorted(one for one in found if one[2])
 
 
 def plain_title(heading: str) -> str:

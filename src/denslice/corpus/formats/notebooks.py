@@ -11,14 +11,13 @@ from typing import Any
 from denslice.corpus.formats.fenced_code import fenced_code
 from denslice.corpus.formats.markdown import markdown_doc
 from denslice.corpus.formats.source_file import SourceFile
-from denslice.corpus.formats.stated_fields import plain_fields, stated
+from denslice.corpus.formats.stated_fields import plain_fields, stated, without_half_pairs
 from denslice.errors import UnreadableError
 from denslice.records import Doc
 
 LARGEST_OUTPUT = 4_000  # characters of what one cell printed; more is left out
 _colours = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _overwritten = re.compile(r"^.*\r(?=[^\r\n])", re.MULTILINE)  # by a progress bar
-_half_pairs = re.compile("[\ud800-\udfff]")
 _is_language = re.compile(r"[\w.+#-]{1,30}").fullmatch
 
 
@@ -124,7 +123,7 @@ def _text(given: Any) -> str:
 
 def _clean(text: str) -> str:
     """Return a text from JSON as one from a file: with LF line ends, and without what UTF-8 cannot hold."""
-    return _half_pairs.sub("\ufffd", text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", " "))
+    return without_half_pairs(text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", " "))
 
 
 def _object(given: Any) -> dict[str, Any]:

@@ -65,11 +65,16 @@ class _Plain:
         self.characters += len(given)
         if self.characters > MOST_CHARACTERS:
             raise ValueError("too much text")
-        return _half_pairs.sub("\ufffd", given)
+        return without_half_pairs(given)
 
 
 def _name(name: object) -> str:
     return str(name).lower() if isinstance(name, bool) else str(python_scalar(name))
+
+
+def without_half_pairs(text: str) -> str:
+    """Return a text in which halves of surrogate pairs, which UTF-8 cannot hold and JSON can, are replaced."""
+    return _half_pairs.sub("\ufffd", text)
 
 
 def iso_date(given: object) -> Any:
