@@ -17,6 +17,7 @@ from denslice.corpus.formats.own_metadata import own_metadata, own_title
 from denslice.corpus.formats.source_file import SourceFile
 from denslice.corpus.formats.xml_elements import Element, child, local, parsed_xml, streamed_xml, whole_text
 from denslice.corpus.formats.zip_limits import checked_zip, read_entry
+from denslice.corpus.lines import reading
 from denslice.errors import UnreadableError
 
 OLE = bytes.fromhex("d0cf11e0a1b11ae1")  # the container of older Office files, and of encrypted newer ones
@@ -113,7 +114,7 @@ def check_ole(file: SourceFile) -> None:
 
 def is_ole(file: SourceFile) -> bool:
     """Return whether the file is a container of older Office files."""
-    with file.open() as stream:
+    with reading(file.path), file.open() as stream:
         return stream.read(len(OLE)) == OLE
 
 
