@@ -130,6 +130,13 @@ def test_a_million_characters_are_encoded(text: str) -> None:
     assert lengths(encoded) == [len(PLAIN.analyzer().words(text))]
 
 
+@given(st.lists(st.text(), max_size=4))
+def test_the_lengths_of_texts_are_those_of_their_encoding(texts: list[str]) -> None:
+    encoder = growing()
+    assert encoder.text_lengths(texts).tolist() == lengths(encoder.encode_docs(texts))
+    assert encoder.text_lengths(["the cats, the owls"]).tolist() == lengths(encoder.encode_docs(["cats owls"])) == [2]
+
+
 def test_a_word_is_stemmed_once_and_the_memory_of_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     analyzer = Analyzer()
     analyzer.words("cats cats dogs")

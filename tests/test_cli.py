@@ -147,7 +147,7 @@ def empty_file(tmp_path: Path) -> Path:
 def bare_folder(tmp_path: Path) -> Path:
     path = tmp_path / "bare"
     path.mkdir()
-    (path / "picture.png").write_bytes(b"")
+    (path / ".hidden").write_bytes(b"")
     return path
 
 

@@ -24,7 +24,8 @@ from denslice.cluster.shard import Head, new_shard
 from denslice.cluster.spool import Spool, write_spool
 from denslice.corpus.documents import read_docs
 from denslice.errors import IndexFormatError
-from denslice.records import Doc
+from denslice.grouping import documents_of
+from denslice.records import Doc, Place
 from denslice.search.query import NO_SCORES, Found
 from denslice.vectors import Encoded
 from three_nodes import write_texts
@@ -164,6 +165,23 @@ def test_a_spooled_part_gives_each_shard_its_documents(tmp_path: Path) -> None:
     assert sorted(seen) == sorted(doc.id for doc in docs)
     write_spool(tmp_path / "parts" / "0", [], [], 3)  # a second worker that was slower
     assert Spool(tmp_path / "parts" / "0").docs == 20
+
+
+def test_a_spooled_part_keeps_the_weights_of_passages(tmp_path: Path) -> None:
+    docs = [Doc(f"d{at}", "xxx") for at in range(4)]
+    weights = sp.csr_array(np.arange(1, 25, dtype=np.float32).reshape(8, 3) / 7)
+    encoded = documents_of(Encoded(weights), [[Place(0, 1), Place(1, 3)]] * 4)
+    write_spool(tmp_path / "0", [(docs, encoded)], ["a", "b", "c"], 2)
+    for shard in range(2):
+        owned, found = Spool(tmp_path / "0").of(shard, np.array([5, 3, 4]))
+        assert found.passages is not None
+        at = [2 * int(doc.id[1:]) + number for doc in owned for number in (0, 1)]
+        expected = weights.toarray()[at].astype(np.float16)
+        assert found.passages.tokens.toarray()[:, [5, 3, 4]].tolist() == expected.tolist()
+    (tmp_path / "0" / "passage_weights.npy").unlink()  # as an earlier version left it
+    _, found = Spool(tmp_path / "0").of(owner("d0", 2), None)
+    assert found.passages is not None
+    assert (found.passages.tokens.nnz, found.passages.tokens.sum()) == (found.passages.tokens.shape[0] * 3, 0)
 
 
 def test_a_folder_that_is_no_cluster_is_told(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from denslice import Index
+from denslice import Index, InputError
 from denslice.grouping import (
     BEST,
     PASSAGE_SHARE,
@@ -75,10 +75,15 @@ def collections(draw: st.DrawFn, largest: int = 9) -> Collection:
     counts = draw(st.lists(st.one_of(st.just(1), st.integers(1, largest)), min_size=1, max_size=8))
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     total = sum(counts)
-    weights = (random.random((total, VOCAB)) * (random.random((total, VOCAB)) < 0.4)).astype(np.float32)
+    weights = as_stored(random.random((total, VOCAB)) * (random.random((total, VOCAB)) < 0.4))
     dense = random.normal(size=(total, DIMENSIONS)).astype(np.float16).astype(np.float32)
     dense[random.random(total) < 0.1] = 0
     return Collection(counts, weights, dense, random.integers(1, 50, total).tolist())
+
+
+def as_stored(weights: npt.NDArray[np.float64]) -> Rows:
+    """Weights of passages rounded as documents are made of them."""
+    return weights.astype(np.float16).astype(np.float32)
 
 
 def made(folder: Path, collection: Collection) -> Index:
@@ -231,6 +236,26 @@ def test_weights_of_documents_are_the_power_mean_of_their_passages() -> None:
     assert passage_weights(found, 3, np.array([2, 1])) == pytest.approx([1.0, 0.5])
 
 
+def test_the_weights_of_several_passages_are_rounded_to_float16_before_their_mean() -> None:
+    weights = np.array([[0.1, 0.7, 1e-9], [0.3, 0.0, 0.0], [0.1, 0.0, 1e-9]], np.float32)
+    found = documents_of(Encoded(lexical_csr(weights)), [[Place(0, 1), Place(1, 2)], [Place(0, 1)]])
+    assert found.passages is not None
+    tenth, rest, third = np.array([0.1, 0.7, 0.3], np.float16).astype(np.float64)
+    assert found.passages.tokens.toarray().tolist() == [[tenth, rest, 0], [third, 0, 0], [0, 0, 0]]
+    assert found.passages.tokens.nnz == 3
+    mean = np.float32(((tenth**POWER + third**POWER) / 2) ** (1 / POWER))
+    assert found.lexical.toarray()[0].tolist() == [mean, np.float32((rest**POWER / 2) ** (1 / POWER)), 0]
+    assert found.lexical.toarray()[1].tolist() == weights[2].tolist()  # of one passage: rounded when it is stored
+    exact = document_weights(lexical_csr(weights), np.array([0, 2, 3])).toarray()
+    assert found.lexical.toarray() == pytest.approx(exact, rel=2**-11, abs=2**-25)
+
+
+def test_a_weight_of_a_passage_too_large_for_float16_is_refused() -> None:
+    weights = lexical_csr(np.array([[70_000.0], [1.0]], np.float32))
+    with pytest.raises(InputError, match="weight 70000 is too large: at most 65,504 can be stored"):
+        documents_of(Encoded(weights), [[Place(0, 1), Place(1, 2)]])
+
+
 def test_the_best_passage_has_a_quarter_of_the_dense_score_of_two_and_half_that_of_many() -> None:
     scores, shares = np.array([1.0, 4.0], np.float32), np.array([0.75, 0.25], np.float32)
     assert document_scores(scores, np.array([0, 2]), shares) == pytest.approx([0.25 * 4 + 0.75 * 1.75])
@@ -268,7 +293,7 @@ def test_the_best_passage_is_found_in_a_document_whose_other_passages_are_far_fr
 def test_the_few_best_passages_of_many_documents_are_those_of_the_definition(seed: int, k: int) -> None:
     random = np.random.default_rng(seed)
     counts = random.choice([1, 1, 2, 5, 30, 90], 40).tolist()
-    weights = (random.random((sum(counts), VOCAB)) * (random.random((sum(counts), VOCAB)) < 0.1)).astype(np.float32)
+    weights = as_stored(random.random((sum(counts), VOCAB)) * (random.random((sum(counts), VOCAB)) < 0.1))
     dense = (random.normal(size=(len(weights), DIMENSIONS)) / 4).astype(np.float16).astype(np.float32)
     collection = Collection(counts, weights, dense, [1] * len(weights))
     query, vector = random.random(VOCAB).astype(np.float32), (random.normal(size=DIMENSIONS) / 8).astype(np.float32)

@@ -9,10 +9,13 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs the extra [torch]")
 pytest.importorskip("transformers", reason="needs the extra [torch]")
 
-from denslice import Index, InputError, open_index  # noqa: E402
+from denslice import Doc, Index, InputError, open_index  # noqa: E402
 from denslice.encoders.model_config import ModelConfig  # noqa: E402
 from denslice.encoders.torch import loader  # noqa: E402
 from denslice.encoders.torch.bi_encoder import BiEncoder  # noqa: E402
+from denslice.index.doc_batches import CutDoc  # noqa: E402
+from denslice.index.writer import Writer  # noqa: E402
+from denslice.records import Place  # noqa: E402
 from small_models import WIDTH, WORDS, make_folder  # noqa: E402
 
 DOCS = [{"id": "1", "text": "the cat sat"}, {"id": "2", "text": "the dog ran"}, {"id": "3", "text": "a cat ran"}]
@@ -50,6 +53,28 @@ def test_a_query_without_tokens_finds_nothing_and_a_document_without_is_never_fo
     index.add([*DOCS, *({"id": f"empty{at}", "text": text} for at, text in enumerate(wordless))])
     assert [text for text in wordless if index.search(text, mode=mode).ids] == []
     assert set(index.search("the cat ?", k=100, mode=mode).ids) == {doc["id"] for doc in DOCS}
+
+
+def test_of_a_changed_document_only_new_passages_are_encoded(tmp_path: Path, joint: Path) -> None:
+    index = Index.create(tmp_path / "my.idx", str(joint), skip=3)
+    counts = []
+
+    def add(text: str) -> None:
+        places = [Place(0, len(text) // 2), Place(len(text) // 2, len(text))]
+
+        def work(writer: Writer) -> int:
+            added = writer.add_cut([CutDoc(Doc("1", text), places)], {})
+            counts.append((writer.encoded_passages, writer.reused_passages))
+            return added
+
+        index.write(work, 10.0)
+
+    add("the cat sat.a dog walks.")
+    before = [(hit.lexical, hit.dense) for hit in index.search("the cat")]
+    add("the cat sat.a dog walks.")
+    assert [(hit.lexical, hit.dense) for hit in index.search("the cat")] == before
+    add("a red mat ..a dog walks.")
+    assert counts == [(2, 0), (0, 2), (1, 1)]
 
 
 def test_another_model_in_its_place_is_refused(tmp_path: Path, joint: Path) -> None:

@@ -174,5 +174,5 @@ def test_documents_are_indexed_from_a_pipe(tmp_path: Path) -> None:
     command = [*DENSLICE, "index", "-", "--to", str(tmp_path / "second.idx"), "--encoder", "bm25"]
     subprocess.run(command, input=lines, check=True, capture_output=True)
     assert documents(tmp_path / "second.idx") == {"1": CONFUSED}
-    bad = subprocess.run(command, input=b"{}\n", capture_output=True, text=False)
-    assert (bad.returncode, bad.stderr.startswith(b"error: stdin:1: no id")) == (2, True)
+    bad = subprocess.run(command, input=b'{"id": 1, "text": "a"}\n{"text": "b"}\n', capture_output=True, text=False)
+    assert (bad.returncode, bad.stderr.startswith(b"error: stdin:2: no id")) == (2, True)

@@ -124,7 +124,7 @@ def test_an_upgraded_index_goes_on_living(tmp_path: Path) -> None:
     assert index.search("foxes").ids == ("new",)
     assert index.search("heat pump", where={"year": {"gte": 2025}}).ids == ("new", "d1")
     assert sorted(path.name for path in (tmp_path / "my.idx").iterdir()) == sorted(
-        ["deletions", "lock", "lock.next", "manifest.json", "segments", "vocabulary", "writing"]
+        ["deletions", "followed", "lock", "lock.next", "manifest.json", "segments", "vocabulary", "writing"]
     )
 
 

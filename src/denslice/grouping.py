@@ -4,6 +4,9 @@ A passage is encoded as a text of its own. The lexical weight of a token in a do
 in the passages, so a word that occurs once in a book still counts. The dense score of a long document is half that of
 its best passage and half the mean of all, weighted by their lengths; in a short one the mean has more. A document of
 one passage has the weights and the score of that passage.
+
+The lexical weights of the passages of a longer document are rounded to float16, as segments store them: so a document
+of passages that were stored before has the same weights as one whose passages are all encoded.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from denslice.records import Place
-from denslice.vectors import Array, Encoded, Floats, Ints, Passages, csr, only_rows
+from denslice.vectors import Array, Encoded, Floats, Ints, Passages, csr, only_rows, rounded
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -31,8 +34,9 @@ def documents_of(passages: Encoded, places: Sequence[Sequence[Place]]) -> Encode
     weights = passages.lexical
     cut = np.repeat(counts > 1, counts)  # (passages,)
     lengths = None if passages.lengths is None else np.add.reduceat(passages.lengths, starts[:-1])
-    of = Passages(starts, only_rows(weights, cut), [some if len(some) > 1 else () for some in places])
-    return Encoded(document_weights(weights, starts), passages.dense, lengths, of)
+    tokens = rounded(only_rows(weights, cut))
+    of = Passages(starts, tokens, [some if len(some) > 1 else () for some in places])
+    return Encoded(document_weights(tokens + only_rows(weights, ~cut), starts), passages.dense, lengths, of)
 
 
 def document_weights(weights: sp.csr_array, starts: Ints) -> sp.csr_array:

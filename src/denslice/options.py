@@ -187,6 +187,16 @@ class IndexOptions(_Checked):
 
 
 @dataclass(frozen=True)
+class ReadOptions(_Checked):
+    """How files are read."""
+
+    text_field: str | None = option(
+        None, "Column or field of tables and JSON that holds the text. Default: guessed, and the guess is printed."
+    )
+    strict: bool = option(False, "Stop at the first file or line that cannot be read, and change nothing.", _truth)
+
+
+@dataclass(frozen=True)
 class OpenOptions(_Checked):
     """Where an index is searched."""
 

@@ -10,12 +10,18 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, overload
 
 import numpy as np
 
 from denslice.errors import InputError
+from denslice.frames import ArrowStream, records_of
+from denslice.hit_tables import arrow_table, pandas_table
 from denslice.scalars import is_whole, python_scalar
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
 
 ID_FIELDS = ("id", "_id", "docid")
 TEXT_FIELDS = ("text", "contents", "content")
@@ -54,6 +60,8 @@ class Doc:
         meta = {name: value for field in META_FIELDS for name, value in _object(rest.pop(field, None), field).items()}
         id, text = _take(rest, ID_FIELDS), _take(rest, TEXT_FIELDS)
         title, vector = rest.pop("title", None), rest.pop("vector", None)
+        if text is None and title is None and vector is None:
+            _check_for_text(fields)
         given = cls(id, "" if text is None else text, "" if title is None else title, {**meta, **rest}, vector)
         return _checked(given)
 
@@ -78,7 +86,7 @@ class Doc:
             raise InputError(f"metadata of document {self.id!r} is not JSON: {error}") from None
 
 
-GivenDocs = Iterable[Doc | Mapping[str, Any]]  # documents as callers give them
+GivenDocs = Iterable[Doc | Mapping[str, Any]] | ArrowStream  # documents as callers give them, also in a data frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +219,17 @@ class Ranking(Sequence[Hit]):
         """Return the query's tokens, to find them in the texts of the hits."""
         return self.asked.tokens() if self.asked else set()
 
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the hits as a data frame: rank, id, score, lexical, dense, title, text, and the fields of metadata.
+
+        A field of metadata that has the name of another column is called `meta.NAME`.
+        """
+        return pandas_table([hit.to_dict() for hit in self], self.passages)
+
+    def to_arrow(self) -> pa.Table:
+        """Return the hits as an Arrow table with the columns of `to_pandas`."""
+        return arrow_table([hit.to_dict() for hit in self], self.passages)
+
     def __len__(self) -> int:
         return len(self.ids)
 
@@ -260,13 +279,15 @@ class Explanation:
 
 
 def checked_docs(docs: object, first: int = 0) -> Iterator[Doc]:
-    """Yield documents from Docs or mappings; an error names the position, counted from `first`, and the id.
+    """Yield documents from Docs, mappings or the rows of a table, such as a data frame.
 
-    Errors of reading, which name a file and a line, pass unchanged.
+    An error names the position, counted from `first`, and the id. Errors of reading, which name a file and a line, pass
+    unchanged.
     """
-    if isinstance(docs, str | Mapping | Doc) or not isinstance(docs, Iterable):
+    records = records_of(docs, keep=TEXT_FIELDS)
+    if isinstance(records, str | Mapping | Doc) or not isinstance(records, Iterable):
         raise InputError(f"documents come in a list, not as one {type(docs).__name__}")
-    for position, given in enumerate(docs, first):
+    for position, given in enumerate(records, first):
         try:
             if not isinstance(given, Doc | Mapping):
                 raise InputError(f"a document is a Doc or a dict, not {type(given).__name__}")
@@ -380,6 +401,18 @@ def _checked(doc: Doc) -> Doc:
     if is_nested_deeper(doc.meta, DEEPEST_META):
         raise InputError(f"metadata is nested deeper than {DEEPEST_META} levels; flatten it")
     return Doc(id, doc.text, doc.title, json_object(doc.meta), checked_vector(doc.vector))
+
+
+def _check_for_text(fields: Mapping[str, Any]) -> None:
+    """Raise InputError if a document without a text has a field of several words, which is likely its text."""
+    if any(name in fields for name in TEXT_FIELDS):
+        return
+    words = [name for name, value in fields.items() if isinstance(value, str) and len(value.split()) > 1]
+    if words:
+        found = ", ".join(repr(name) for name in fields)
+        raise InputError(
+            f"no text (looked for {', '.join(TEXT_FIELDS)}); found {found}: rename {words[0]!r} to 'text'?"
+        )
 
 
 def _id_note(given: object) -> str:

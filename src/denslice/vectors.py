@@ -6,7 +6,7 @@ scipy.sparse is imported with the first vector, since it takes longer than all e
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -25,6 +25,7 @@ Phrases = Mapping[int, tuple[str, ...]]  # the phrases of a text, by the token i
 
 
 WHOLE = Place(0, 1)  # stands for a text of any length that is one passage
+LARGEST_FLOAT16 = float(np.finfo(np.float16).max)
 
 
 class Weights(NamedTuple):
@@ -40,11 +41,13 @@ class Weights(NamedTuple):
 class Passages:
     """The passages of a batch of documents: those of document i have the numbers starts[i] to starts[i + 1].
 
-    A document of one passage has no places, and its passage no tokens: they are those of the document.
+    A document of one passage has no places, and its passage no tokens: they are those of the document. The weights of
+    a passage are numbers of float16. If they are not known, which holds for all tokens of a passage or for none, they
+    are 0.
     """
 
     starts: Ints  # (documents + 1,)
-    tokens: sp.csr_array  # (passages, vocabulary), with a weight where a passage has a token
+    tokens: sp.csr_array  # (passages, vocabulary), with an entry where a passage has a token
     places: Sequence[Sequence[Place]]  # (documents,)
 
     @property
@@ -76,7 +79,12 @@ class Passages:
         shape = (self.tokens.shape[0], int(ids.max(initial=0)) + 1)
         tokens = csr((self.tokens.data, ids[self.tokens.indices], self.tokens.indptr), shape)
         tokens.sort_indices()
-        return Passages(self.starts, tokens, self.places)
+        return replace(self, tokens=tokens)
+
+    def unweighed(self) -> Passages:
+        """Return the same passages with weights that are not known."""
+        tokens = self.tokens
+        return replace(self, tokens=csr((np.zeros_like(tokens.data), tokens.indices, tokens.indptr), tokens.shape))
 
     def of(self, documents: Ints) -> Passages:
         """Return the passages of these documents."""
@@ -103,6 +111,11 @@ class Encoded:
         """The lexical weights as CSR."""
         w = self.weights
         return csr((w.data, w.indices, w.indptr), w.shape) if isinstance(w, Weights) else w
+
+    @property
+    def passage_count(self) -> int:
+        """The number of passages."""
+        return self.weights.shape[0] if self.passages is None else int(self.passages.starts[-1])
 
     def rows(self, chosen: slice | Ints) -> Encoded:
         """Return these texts as a batch of their own."""
@@ -131,6 +144,18 @@ def joined_passages(batches: Sequence[tuple[int, Passages | None]]) -> Passages 
     if all(passages is None for _, passages in batches):
         return None
     return Passages.joined([Passages.single(count) if one is None else one for count, one in batches])
+
+
+def rounded(weights: sp.csr_array) -> sp.csr_array:
+    """Return the weights as they are stored: rounded to float16, without those that round to 0. Data stays float32."""
+    if weights.nnz and weights.data.max() > LARGEST_FLOAT16:
+        raise InputError(f"weight {weights.data.max():g} is too large: at most {LARGEST_FLOAT16:,.0f} can be stored")
+    stored = csr((weights.data.astype(np.float16), weights.indices, weights.indptr), weights.shape)
+    stored.data = stored.data.astype(np.float32)
+    if (stored.data == 0).any():
+        stored = stored.copy()
+        stored.eliminate_zeros()
+    return stored
 
 
 def only_rows(weights: sp.csr_array, chosen: npt.NDArray[np.bool_]) -> sp.csr_array:

@@ -96,6 +96,15 @@ def open_folder(folder: Path, given: Mapping[str, Any] | None = None) -> Index:
         return Index.open(folder, options.device, leave_out=options.leave_out, progress=bar.advance)
 
 
+def named_id(index: Index, given: str) -> str:
+    """Return the id of a document that the user names by its id, or by the path of its file."""
+    from denslice.index.followed_paths import id_at
+
+    if index.get(given) is not None or not Path(given).is_file():
+        return given
+    return id_at(index.reader.snapshot.manifest, Path(given)) or given
+
+
 def taken(options: type, given: dict[str, Any]) -> dict[str, Any]:
     """Remove the flags of these options from those that were given, and return them."""
     return {one.name: given.pop(one.name) for one in shown(options) if one.name in given}

@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from denslice.cli.arguments import IndexFolder, Wait, open_folder
+from denslice.cli.arguments import IndexFolder, Wait, named_id, open_folder
 from denslice.errors import InputError
 
 
 def delete(
     folder: IndexFolder,
-    ids: Annotated[list[str] | None, typer.Argument(metavar="ID...", show_default=False)] = None,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="ID|FILE...", show_default=False)] = None,
     ids_from: Annotated[Path | None, typer.Option("--from", metavar="FILE", help="File with one id per line.")] = None,
     wait: Wait = 10.0,
 ) -> None:
@@ -24,4 +24,6 @@ def delete(
     wanted = [*(ids or []), *(line for _, line in read_lines(ids_from))] if ids_from else ids or []
     if not wanted:
         raise InputError("no ids given; name some, or a file of ids with --from FILE")
-    write_line(f"deleted {counted(open_folder(folder).delete(wanted, wait=wait), 'document')} from {folder}")
+    index = open_folder(folder)
+    deleted = index.delete([named_id(index, id) for id in wanted], wait=wait)
+    write_line(f"deleted {counted(deleted, 'document')} from {folder}")

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from denslice.cli.output import DIM_STYLE, NAME_STYLE, console, on_one_line, write_line
 from denslice.cli.place_labels import line_of, place_label
+from denslice.index.followed_paths import file_of
 from denslice.index.index import Index
 from denslice.records import Explanation, Hit, Passage, Ranking, Term
 from denslice.search.matches import MATCHED_CHARACTERS, TextAnalyzer, excerpt, matches
@@ -31,6 +32,7 @@ class ShownHit:
     hit: Hit
     text: str
     why: Explanation | None = None
+    link: str = ""  # the address of its file
 
     @property
     def best(self) -> Passage:
@@ -48,7 +50,11 @@ def shown_hits(index: Index, ranking: Ranking, explain: bool) -> list[ShownHit]:
     text_of = {hit.id: hit.text for hit in ranking}
     if ranking.passages:  # then the text of a hit is that of one passage
         text_of = {id: doc.text for id in text_of if (doc := index.get(id))}
-    return [ShownHit(hit, text_of[hit.id], one) for hit, one in zip(ranking, why, strict=True)]
+    manifest = index.reader.snapshot.manifest
+    files = [file_of(manifest, hit.meta) for hit in ranking]
+    links = ["" if file is None else file.as_uri() for file in files]
+    shown = zip(ranking, why, links, strict=True)
+    return [ShownHit(hit, text_of[hit.id], one, link) for hit, one, link in shown]
 
 
 # --- hits
@@ -71,7 +77,7 @@ def print_hits(out: Console, hits: Sequence[ShownHit], tokens: set[str], analyze
     width = out.width - indent
     for at, one in enumerate(hits):
         number, score = f"{at + 1:>{indent - 2}}  ", (f"{one.hit.score:>{scores}.2f}  ", DIM_STYLE)
-        _print_line(out, Text.assemble(number, score, *_name(one.hit)))
+        _print_line(out, Text.assemble(number, score, *_name(one)))
         if place := one.place(width):
             _print_line(out, Text(" " * indent + place, DIM_STYLE))
         for line in snippet(one.best.text, tokens, analyze, 2 * width - SNIPPET_LEAD // 2).wrap(out, width):
@@ -138,12 +144,12 @@ def snippet(text: str, tokens: set[str], analyze: TextAnalyzer, width: int) -> T
 # --- explanations
 
 
-def _name(hit: Hit) -> list[tuple[str, str]]:
-    """Return the id and title of the hit, or the title alone if it begins with the id."""
-    title = on_one_line(hit.title)
-    if title.startswith(hit.id):
-        return [(title, NAME_STYLE)]
-    return [(hit.id, NAME_STYLE), (f"  {title}" if title else "", "")]
+def _name(one: ShownHit) -> list[tuple[str, str]]:
+    """Return the id, which a click opens if it is a file, and the title; the title alone if it begins with the id."""
+    title, style = on_one_line(one.hit.title), f"{NAME_STYLE} link {one.link}" if one.link else NAME_STYLE
+    if title.startswith(one.hit.id):
+        return [(title, style)]
+    return [(one.hit.id, style), (f"  {title}" if title else "", "")]
 
 
 def _shares(why: Explanation) -> list[float]:

@@ -8,20 +8,23 @@ from typing import Annotated, Any
 
 import typer
 
-from denslice.cli.arguments import Wait, flags, parsed
-from denslice.options import IndexOptions
+from denslice.cli.arguments import Wait, flags, parsed, taken
+from denslice.cli.sync_command import ReportFile
+from denslice.options import IndexOptions, ReadOptions
 
 
 @flags(IndexOptions, are_chosen=True)
+@flags(ReadOptions)
 def index(
     inputs: Annotated[
         list[str],
         typer.Argument(
             metavar="FILE|FOLDER...",
-            help="JSONL, TSV, .txt, .md (each also .gz), BEIR folders, .npz; - reads JSONL from stdin.",
+            help="Folders, files of any format, BEIR folders, .npz; - reads stdin.",
         ),
     ],
     to: Annotated[Path, typer.Option(metavar="INDEX", help="Folder of the index: a new one, or one to add to.")],
+    report: ReportFile = None,
     wait: Wait = 10.0,
     ray: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Build a cluster of shards on Ray: host:port, auto or local.")
@@ -31,20 +34,30 @@ def index(
     gpus: Annotated[float, typer.Option(help="With --ray: GPUs of each worker that encodes.")] = 0.0,
     **options: Any,
 ) -> None:
-    """Index files and folders, or add them to an index. A document replaces one with the same id."""
-    from denslice.cli.output import counted, progress_bar, seconds, size, write_line
-    from denslice.index.from_files import index_files
+    """Index files and folders, or add them to an index. A document replaces one with the same id.
 
+    Folders are followed: `denslice sync` finds what has changed in them since.
+    """
+    from denslice.cli.output import counted, file_progress, seconds, size, write_line
+    from denslice.cli.skipped_output import tell_skipped, write_report
+    from denslice.index.from_files import index_files
+    from denslice.index.sync import Synced
+
+    reading = ReadOptions(**taken(ReadOptions, options))
     chosen = parsed({name: value for name, value in options.items() if value is not None})
     began = time.perf_counter()
-    with progress_bar("indexing") as bar:
+    with file_progress("indexing") as bar:
         if ray is None and shards is None:
-            count, made = index_files(inputs, to, chosen, bar, wait)
+            done, made = index_files(inputs, to, chosen, reading, bar, wait)
             stored = made.bytes
         else:
             from denslice.cluster.cluster_build import Workers
             from denslice.cluster.index_on_ray import index_on_ray
 
             count, stored = index_on_ray(inputs, to, chosen, ray, shards, Workers(cpus, gpus), bar, wait)
+            done = Synced(documents=count)
     took = seconds(time.perf_counter() - began)
-    write_line(f"indexed {counted(count, 'document')} into {to} ({took}, {size(stored)})")
+    passages = f" ({counted(done.encoded + done.reused, 'passage')})" if done.encoded + done.reused else ""
+    write_line(f"indexed {counted(done.documents, 'document')}{passages} into {to} ({took}, {size(stored)})")
+    tell_skipped(done)
+    write_report(report, done)

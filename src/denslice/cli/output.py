@@ -12,7 +12,17 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 
 from denslice.search.matches import MATCHED_CHARACTERS
 
@@ -32,9 +42,9 @@ def console(stderr: bool = False) -> Console:
 class Bar:
     """A progress bar, which the library moves by calling `advance`."""
 
-    def __init__(self, progress: Progress, what: str, total: int | None) -> None:
+    def __init__(self, progress: Progress, what: str, total: int | None, **fields: Any) -> None:
         self._progress = progress
-        self._task = progress.add_task(what, total=total)
+        self._task = progress.add_task(what, total=total, **fields)
 
     def expect(self, total: int | None) -> None:
         """Set the total, or None if it is not known."""
@@ -59,6 +69,31 @@ def progress_bar(what: str, total: int | None = None) -> Iterator[Bar]:
     shown = Progress(*columns, TimeElapsedColumn(), console=screen, transient=True, disable=not screen.is_terminal)
     with shown:
         yield Bar(shown, what, total)
+
+
+class FileBar(Bar):
+    """A progress bar of files and their bytes, with the rate and the time left; it can count documents instead."""
+
+    def expect_files(self, files: int, size: int) -> None:
+        """Set how many files, of how many bytes in all, are to be read."""
+        self._progress.update(self._task, total=size, files=f"0/{files:,} files", of=files)
+
+    def advance_files(self, files: int, size: int) -> None:
+        """Add to the files and bytes that are done."""
+        fields = self._progress.tasks[self._task].fields
+        done = fields["done"] + files
+        self._progress.update(self._task, advance=size, done=done, files=f"{done:,}/{fields['of']:,} files")
+
+
+@contextmanager
+def file_progress(what: str) -> Iterator[FileBar]:
+    """Show a bar of files on stderr while the block runs, if stderr is a terminal."""
+    screen = console(stderr=True)
+    text = TextColumn("{task.description} {task.fields[files]}", markup=False)
+    columns = (SpinnerColumn(), text, BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    shown = Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal, speed_estimate_period=60)
+    with shown:
+        yield FileBar(shown, what, None, files="", of=0, done=0)
 
 
 # --- lines

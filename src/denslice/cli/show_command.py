@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from denslice.cli.arguments import AsJson, IndexFolder, open_folder
+from denslice.cli.arguments import AsJson, IndexFolder, named_id, open_folder
 from denslice.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ RULE = "── "  # begins the line above a passage
 
 def show(
     folder: IndexFolder,
-    id: Annotated[str, typer.Argument(metavar="ID", help="Id of the document.", show_default=False)],
+    id: Annotated[str, typer.Argument(metavar="ID|FILE", help="Id or file of the document.", show_default=False)],
     around: Annotated[
         int | None, typer.Option(metavar="PASSAGE", help="Show only the passage of this number and its neighbours.")
     ] = None,
@@ -31,6 +31,7 @@ def show(
     from denslice.cli.output import console, write_json
 
     index = open_folder(folder)
+    id = named_id(index, id)
     doc, places = index.get(id), index.places(id)
     if doc is None or places is None:
         raise InputError(f"no document {id!r} in {folder}")

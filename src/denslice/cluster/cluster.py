@@ -18,7 +18,7 @@ from denslice.cluster.cluster_reader import ClusterReader
 from denslice.cluster.replicas import ReplicaOptions, Replicas
 from denslice.cluster.shard import Head
 from denslice.errors import DensliceError, InputError, MissingShardsError
-from denslice.index.doc_batches import DocBatch, encode_batches, ready_batches
+from denslice.index.doc_batches import DocBatch, cut_docs, encode_batches, ready_batches
 from denslice.index.search_verbs import SearchVerbs
 from denslice.options import OpenOptions
 from denslice.records import Doc, GivenDocs, Progress, checked_docs, checked_id, checked_ids
@@ -78,7 +78,7 @@ class Cluster(SearchVerbs):
         def batches(words: Growth) -> Iterator[DocBatch]:
             manifest = self.reader.snapshot.manifest
             encoder = encoders.load(manifest.encoder, manifest.encoder_options, words)
-            return encode_batches(checked_docs(docs), encoder, manifest.passages)
+            return encode_batches(cut_docs(checked_docs(docs), manifest.passages), encoder)
 
         return self._add(batches, wait, progress)
 

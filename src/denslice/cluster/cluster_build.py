@@ -25,7 +25,7 @@ from denslice.cluster.input_parts import VECTORS_SUFFIX, InputPart, columns, cut
 from denslice.cluster.shard import Head, new_shard
 from denslice.cluster.spool import Spool, write_spool
 from denslice.errors import DensliceError, InputError
-from denslice.index.doc_batches import DocBatch, encode_batches
+from denslice.index.doc_batches import DocBatch, cut_docs, encode_batches
 from denslice.index.from_files import Counter, texts_only
 from denslice.index.index import Index
 from denslice.index.writer import SAMPLE
@@ -214,7 +214,8 @@ def _encoded(plan: BuildPlan, part: InputPart, words: Growth) -> Iterator[DocBat
     manifest = Snapshot(plan.layout.head).manifest
     encoder = encoders.load(manifest.encoder, manifest.encoder_options, words)
     docs = read_part(part)
-    yield from encode_batches(docs if "encoder" in plan.chosen else texts_only(docs), encoder, manifest.passages)
+    docs = docs if "encoder" in plan.chosen else texts_only(docs)
+    yield from encode_batches(cut_docs(docs, manifest.passages), encoder)
 
 
 # --- words and slicing

@@ -8,17 +8,21 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from denslice.corpus import documents
 from denslice.corpus.compression import ending, is_compressed
 from denslice.corpus.datasets import is_dataset
-from denslice.corpus.documents import LINE_FORMATS
-from denslice.corpus.lines import reading
+from denslice.corpus.folder_walk import beir_corpus, walk
+from denslice.corpus.formats.source_file import SourceFile
+from denslice.corpus.formats.text_fields import KNOWN_NAMES
+from denslice.corpus.lines import parse_json_object, read_lines, reading
+from denslice.corpus.reading_pool import FileTask
+from denslice.corpus.roots import Root, located
 from denslice.errors import InputError
-from denslice.records import Doc
+from denslice.records import ID_FIELDS, TEXT_FIELDS, Doc
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -26,17 +30,22 @@ if TYPE_CHECKING:
 VECTORS_SUFFIX = ".npz"
 MIN_PART_BYTES, MAX_PART_BYTES = 1 << 20, 64 << 20
 MAX_PART_FILES = 1_000
+CUT_FORMATS = (".jsonl", ".ndjson", ".tsv")
 PARTS_PER_SHARD = 16  # if the parts are then large enough
 
 
 @dataclass(frozen=True)
 class InputPart:
-    """Some files of a folder, or one file or a part of it: a range of bytes, or of rows of ready vectors."""
+    """Some files of a folder, or one file or a part of it: a range of bytes, or of rows of ready vectors.
+
+    `names` are those of the files in ids. A file that the user named must be readable; files of a folder need not.
+    """
 
     files: tuple[str, ...]
-    root: str | None = None
+    names: tuple[str, ...] = ()
     start: int = 0
     end: int | None = None
+    strict: bool = True
 
     @property
     def is_ready(self) -> bool:
@@ -46,18 +55,22 @@ class InputPart:
 
 def cut(inputs: Sequence[str], shards: int, size: int | None = None) -> list[InputPart]:
     """Cut the inputs into parts of about `size` bytes, in order. The default size depends on the number of shards."""
-    found = [one for name in inputs for one in _found(name)]
-    sizes = [sum(_bytes(file) for file in files) for files, _ in found]
+    roots: list[Root] = []
+    found = [_found(name, roots) for name in inputs]
+    sizes = [sum(map(_bytes, one.files)) for one in found]
     size = size or min(max(sum(sizes) // (PARTS_PER_SHARD * shards), MIN_PART_BYTES), MAX_PART_BYTES)
-    return [part for files, root in found for part in _parts(files, root, size)]
+    return [part for one in found for part in _parts(one, size)]
 
 
 def read_part(part: InputPart) -> Iterator[Doc]:
-    """Read the documents of a part of texts."""
+    """Read the documents of a part of texts. What is skipped in a folder is reported as a warning."""
     if is_dataset(part.files[0]):
         return documents.read_docs(part.files)
-    root = Path(part.root) if part.root else None
-    docs = documents.distinct_docs([documents.file_docs(Path(file), root, part.start, part.end) for file in part.files])
+    if not part.strict:
+        return documents.folder_docs(map(FileTask, part.files, part.names))
+    path, name = part.files[0], part.names[0]
+    file = SourceFile(Path(path), name, strict=True, place=path, start=part.start, end=part.end)
+    docs = documents.distinct_docs(documents.named_file_docs(file))
     return _renumbered(docs, part) if part.start else docs
 
 
@@ -83,32 +96,62 @@ def stamps(parts: Sequence[InputPart]) -> dict[str, list[int]]:
     return {file: [Path(file).stat().st_size, Path(file).stat().st_mtime_ns] for file in files}
 
 
-def _found(name: str) -> list[tuple[list[str], str | None]]:
-    """Return groups of files of a named input, each with the folder that it was found in."""
+class FoundInput(NamedTuple):
+    """The files of a named input, or of a folder, with their names in ids."""
+
+    files: list[str]
+    names: list[str]
+    strict: bool = True
+
+
+def _found(name: str, roots: list[Root]) -> FoundInput:
+    """Return the files of a named input."""
     if is_dataset(name):
-        return [([name], None)]
+        return FoundInput([name], [name])
     path = Path(name).absolute()
-    if not documents.is_folder(path):
-        return [([str(path)], None)]
-    files = [str(file) for file in documents.folder_files(path)]
-    tables = [file for file in files if ending(Path(file)) in LINE_FORMATS]
-    return [([file], str(path)) for file in tables] if tables else [(files, str(path))]
+    if documents.is_folder(path):
+        path = beir_corpus(path) or path
+    root, within = located(path, roots, path.is_dir())
+    roots.append(root)
+    if not path.is_dir():
+        return FoundInput([str(path)], [f"{root.name}/{within}"])
+    found = list(walk(path, documents.warn_of))
+    if not found:
+        raise InputError(f"{path}: nothing to read in this folder")
+    return FoundInput([str(file.path) for file in found], [f"{root.name}/{file.relative}" for file in found], False)
 
 
-def _parts(files: list[str], root: str | None, size: int) -> Iterator[InputPart]:
-    path = Path(files[0])
-    if is_dataset(files[0]):
-        yield InputPart(tuple(files))
+def _parts(found: FoundInput, size: int) -> Iterator[InputPart]:
+    path = Path(found.files[0])
+    if is_dataset(found.files[0]):
+        yield InputPart((found.files[0],))
     elif path.suffix == VECTORS_SUFFIX:
         rows = _shape(str(path))[0]
         step = max(1, rows * size // max(1, _bytes(str(path))))
-        yield from (InputPart((str(path),), None, start, min(start + step, rows)) for start in range(0, rows, step))
-    elif len(files) > 1:
-        yield from (InputPart(tuple(some), root) for some in _grouped(files, size))
-    elif is_compressed(path) or ending(path) not in LINE_FORMATS or _bytes(files[0]) <= size:
-        yield InputPart((str(path),), root)
+        yield from (InputPart((str(path),), (), start, min(start + step, rows)) for start in range(0, rows, step))
+    elif not found.strict:
+        named = dict(zip(found.files, found.names, strict=True))
+        for some in _grouped(found.files, size):
+            yield InputPart(tuple(some), tuple(named[file] for file in some), strict=False)
+    elif _bytes(str(path)) <= size or not _can_be_cut(path):
+        yield InputPart((str(path),), tuple(found.names))
     else:
-        yield from (InputPart((str(path),), root, start, end) for start, end in pairwise(_line_starts(path, size)))
+        starts = pairwise(_line_starts(path, size))
+        yield from (InputPart((str(path),), tuple(found.names), start, end) for start, end in starts)
+
+
+def _can_be_cut(path: Path) -> bool:
+    """Return whether every line is a record with an id and a text under their usual names, wherever a part begins."""
+    if is_compressed(path) or ending(path) not in CUT_FORMATS:
+        return False
+    _, line = next(read_lines(path), (0, ""))
+    if ending(path) == ".tsv":
+        return "\t" in line and not set(line.casefold().split("\t")) & KNOWN_NAMES
+    try:
+        fields = parse_json_object(line)
+    except InputError:
+        return True  # it is reported where it is read
+    return any(name in fields for name in ID_FIELDS) and any(name in fields for name in (*TEXT_FIELDS, "vector"))
 
 
 def _grouped(files: list[str], size: int) -> Iterator[list[str]]:

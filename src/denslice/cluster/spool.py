@@ -84,11 +84,16 @@ class Spool:
         if not (self.folder / "passage_starts.npy").exists():
             return None
         starts, columns, pointers = (self._load(name) for name in ("passage_starts", "passage_keys", "token_starts"))
-        tokens = sp.csr_array((np.ones(len(columns), np.float32), columns, pointers))
+        tokens = sp.csr_array((self._passage_weights(len(columns)), columns, pointers))
         text, place_starts = self._load("place_bytes").data, self._load("place_starts").tolist()
         places = [[Place(*one) for one in json.loads(bytes(text[a:b]))] for a, b in pairwise(place_starts)]
         passages = Passages(starts, tokens, places).of(rows)
         return passages if ids is None else passages.renamed(ids)
+
+    def _passage_weights(self, tokens: int) -> Array:
+        """Return the weights of so many tokens in their passages, of 0 in a spool of an earlier version."""
+        is_known = (self.folder / "passage_weights.npy").exists()
+        return self._load("passage_weights").astype(np.float32) if is_known else np.zeros(tokens, np.float32)
 
     def _of(self, rows: Ints, ids: Ints | None) -> sp.csr_array:
         starts, columns, weights = (self._load(name) for name in ("row_starts", "row_keys", "row_weights"))
@@ -142,6 +147,7 @@ def _passage_arrays(passages: Passages) -> dict[str, Array]:
     return {
         "passage_starts": passages.starts,
         "passage_keys": passages.tokens.indices.astype(np.int32),
+        "passage_weights": passages.tokens.data.astype(np.float16),
         "token_starts": passages.tokens.indptr.astype(np.int64),
         "place_bytes": np.frombuffer(b"".join(lines), dtype=np.uint8),
         "place_starts": np.cumsum([0, *map(len, lines)], dtype=np.int64),

@@ -1,4 +1,4 @@
-"""The collection of the demo: the docstrings of the running Python's standard library, which every machine has."""
+"""The files of the demo: the docstrings of the running Python's standard library, one Markdown file for each module."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import os
 import sys
 import sysconfig
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 from pathlib import Path
 
 from denslice.errors import InputError
@@ -27,6 +28,24 @@ LONGEST_SIGNATURE = 60
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Documented = ast.Module | ast.ClassDef | Function
+
+
+def write_library(folder: Path) -> list[Path]:
+    """Write a Markdown file for each module, with a section for each class and function, and return the files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = []
+    for module, docs in groupby(stdlib_docs(), key=lambda doc: doc.meta["module"]):
+        files.append(folder / f"{module}.md")
+        files[-1].write_text(_page(str(module), docs), encoding="utf-8")
+    return files
+
+
+def _page(module: str, docs: Iterable[Doc]) -> str:
+    """Return the docstrings of a module as Markdown."""
+    parts = [f"# {module}"]
+    for doc in docs:
+        parts += ([] if doc.id == module else [f"## {doc.title}"]) + [doc.text]
+    return "\n\n".join(parts) + "\n"
 
 
 def stdlib_docs() -> Iterator[Doc]:

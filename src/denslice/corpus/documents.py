@@ -5,20 +5,27 @@ Files are streamed. Each record comes with the place it was read from, which err
 
 from __future__ import annotations
 
-import os
+import logging
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from denslice.corpus.compression import ending
 from denslice.corpus.datasets import is_dataset, load_dataset
-from denslice.corpus.lines import parse_json_object, read_lines, read_text, reading
-from denslice.errors import InputError
+from denslice.corpus.file_docs import file_docs, format_of
+from denslice.corpus.folder_walk import beir_corpus, walk
+from denslice.corpus.formats.source_file import Problem, SourceFile
+from denslice.corpus.lines import parse_json_object, read_lines, reading
+from denslice.corpus.reading_pool import FileTask, read_files
+from denslice.corpus.roots import Root, located
+from denslice.corpus.stdin_file import copied_pipe, copied_stdin
+from denslice.errors import InputError, UnreadableError, warn
 from denslice.records import Doc, Query, checked_id
 from denslice.vectors import lexical_csr
 
@@ -26,27 +33,32 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
 STDIN = "-"
+log = logging.getLogger(__name__)
+BEIR_QUERIES = "queries.jsonl"
 
 Unparsed = TypeVar("Unparsed")
 Record = TypeVar("Record", Doc, Query)
 Placed = tuple[str, Record]  # the place of a record, as errors name it, and the record
 
 
-def read_docs(paths: Sequence[str | Path]) -> Iterator[Doc]:
+def read_docs(
+    paths: Sequence[str | Path], text_field: str | None = None, report: Callable[[Problem], None] | None = None
+) -> Iterator[Doc]:
     """Yield the documents of files, folders and `ir_datasets:` names, in the order of the paths.
 
-    The name `-` means lines of JSON on stdin. In a folder, `corpus.jsonl` is read if there is one (BEIR), else its
-    .jsonl and .tsv files, else the .txt and .md files at any depth. A path that cannot be read raises InputError at
-    once, a bad line when it is reached.
+    The name `-` means stdin. A BEIR folder is its corpus. A path that does not exist raises InputError at once, a bad
+    line in a file that was named when it is reached. What is skipped in a folder is reported, by default as a warning.
     """
     if isinstance(paths, str | Path):
         raise InputError(f"read_docs takes a list of paths, found the single path {str(paths)!r}")
-    return distinct_docs([_doc_source(path) for path in paths])
+    roots: list[Root] = []
+    sources = [_doc_source(path, text_field, report or warn_of, roots) for path in paths]
+    return distinct_docs(chain.from_iterable(sources))
 
 
-def distinct_docs(sources: Iterable[Iterator[Placed[Doc]]]) -> Iterator[Doc]:
-    """Yield the documents of all sources; raise InputError at the second place of an id."""
-    return _distinct(chain.from_iterable(sources), "document")
+def distinct_docs(placed: Iterable[Placed[Doc]]) -> Iterator[Doc]:
+    """Yield the documents without their places; raise InputError at the second place of an id."""
+    return _distinct(placed, "document")
 
 
 def read_queries(path: str | Path) -> Iterator[Query]:
@@ -71,36 +83,88 @@ def read_vectors(path: str | Path, vocab: int | None = None) -> tuple[list[str],
         raise InputError(f"{path}: {error}") from None
 
 
-# --- sources of records
+def is_collection(name: str | Path) -> bool:
+    """Return whether an input is a collection of documents with ids of their own: a table, BEIR, `ir_datasets:`, stdin.
+
+    Raise InputError if it does not exist.
+    """
+    if is_dataset(name) or str(name) == STDIN:
+        return True
+    path = Path(name)
+    if is_folder(path):
+        return beir_corpus(path) is not None
+    return format_of(path).many or not path.is_file()
 
 
-def _doc_source(name: str | Path) -> Iterator[Placed[Doc]]:
+# --- sources of documents
+
+
+def _doc_source(
+    name: str | Path, text_field: str | None, report: Callable[[Problem], None], roots: list[Root]
+) -> Iterator[Placed[Doc]]:
     if is_dataset(name):
         return _records(str(name), enumerate(load_dataset(str(name), "docs").docs_iter(), 1), _ir_doc, "documents")
     if str(name) == STDIN:
-        return _records("stdin", read_lines(Path("/dev/stdin")), _json_doc, "documents")
+        return _stream_docs(copied_stdin, "stdin", "stdin", text_field)
     path = Path(name)
-    if not is_folder(path):
-        return file_docs(path)
-    return chain.from_iterable([file_docs(file, path) for file in folder_files(path)])
+    if is_folder(path) and (corpus := beir_corpus(path)):
+        path = corpus
+    root, within = located(path, roots, path.is_dir())
+    roots.append(root)
+    if path.is_dir():
+        tasks = [FileTask(str(file.path), root.id_of(file.relative), text_field) for file in walk(path, report)]
+        if not tasks:
+            raise InputError(f"{path}: nothing to read in this folder; hidden and ignored files are left out")
+        return ((doc.id, doc) for doc in folder_docs(tasks, report))
+    if not path.is_file():
+        return _stream_docs(partial(copied_pipe, path), root.id_of(within), str(path), text_field)
+    return named_file_docs(SourceFile(path, root.id_of(within), text_field, strict=True, place=str(path)))
 
 
-def folder_files(folder: Path) -> list[Path]:
-    """Return the files of a folder to read: its corpus.jsonl (BEIR), else its tables, else its texts at any depth."""
-    corpus = _beir_file(folder, "corpus.jsonl")
-    if files := [corpus] if corpus else _tables(folder) or _texts(folder):
-        return files
-    expected = "corpus.jsonl, .jsonl or .tsv files, or .txt and .md files, each also as .gz"
-    raise InputError(f"{folder}: nothing to read in this folder; expected {expected}")
+def named_file_docs(file: SourceFile) -> Iterator[Placed[Doc]]:
+    """Yield the documents of a file that the user named; raise InputError if it has none, or at what is wrong in it."""
+    count = 0
+    try:
+        for doc in file_docs(file):
+            count += 1
+            yield file.place if file.line is None else f"{file.place}:{file.line}", doc
+    except UnreadableError as error:
+        if file.end is None:  # a part may be blank
+            raise InputError(f"{file.place}: {error}") from None
+    for remark in file.remarks:
+        log.info("note: %s", remark)
+    if not count and file.end is None:
+        raise InputError(f"{file.place}: has no documents")
 
 
-def file_docs(path: Path, root: Path | None = None, start: int = 0, end: int | None = None) -> Iterator[Placed[Doc]]:
-    """Yield the documents of a file, between two offsets at which lines begin; `root` is the folder it was found in."""
-    if parse := LINE_FORMATS.get(ending(path)):
-        return _records(path, read_lines(path, start, end), parse, "documents", end is None and not start)
-    if read := TEXT_FORMATS.get(ending(path)):
-        return _single_doc(path, root, read)
-    raise _unknown_ending(path, (*LINE_FORMATS, *TEXT_FORMATS))
+def folder_docs(tasks: Iterable[FileTask], report: Callable[[Problem], None] | None = None) -> Iterator[Doc]:
+    """Yield the documents of a folder's files, in order; report what is skipped, by default as a warning."""
+    seen: set[str] = set()
+    for read in read_files(tasks, cut=False):
+        for problem in read.problems:
+            (report or warn_of)(problem)
+        for doc, _ in read.docs:
+            if doc.id in seen:
+                (report or warn_of)(Problem(read.task.name, "duplicate id", f"id {doc.id!r} was already used"))
+                continue
+            seen.add(doc.id)
+            yield doc
+
+
+def warn_of(problem: Problem) -> None:
+    """Issue a warning of what is skipped."""
+    warn(f"{problem.place}: skipped, {problem.problem}")
+
+
+def _stream_docs(
+    copied: Callable[[Path], Path], name: str, place: str, text_field: str | None
+) -> Iterator[Placed[Doc]]:
+    """Yield the documents of what can be read only once, from a copy."""
+    with TemporaryDirectory() as folder:
+        yield from named_file_docs(SourceFile(copied(Path(folder)), name, text_field, strict=True, place=place))
+
+
+# --- sources of queries
 
 
 def _query_source(name: str | Path) -> Iterator[Placed[Query]]:
@@ -110,23 +174,17 @@ def _query_source(name: str | Path) -> Iterator[Placed[Query]]:
     path = Path(name)
     if not is_folder(path):
         return _query_file(path)
-    if queries := _beir_file(path, "queries.jsonl"):
+    found = (path / BEIR_QUERIES, path / f"{BEIR_QUERIES}.gz")
+    if queries := next((one for one in found if one.exists()), None):
         return _query_file(queries)
-    raise InputError(f"{path}: no queries.jsonl in this folder; give the path of the file with the queries")
+    raise InputError(f"{path}: no {BEIR_QUERIES} in this folder; give the path of the file with the queries")
 
 
 def _query_file(path: Path) -> Iterator[Placed[Query]]:
     if parse := QUERY_FORMATS.get(ending(path)):
         return _records(path, read_lines(path), parse, "queries")
-    raise _unknown_ending(path, tuple(QUERY_FORMATS))
-
-
-def _unknown_ending(path: Path, known: tuple[str, ...]) -> InputError:
-    advice = f"use {', '.join(known)}, each also as .gz"
-    return InputError(f"{path}: the extension {ending(path)!r} is not supported; {advice}")
-
-
-# --- folders
+    advice = f"use {', '.join(QUERY_FORMATS)}, each also as .gz"
+    raise InputError(f"{path}: the extension {ending(path)!r} is not supported; {advice}")
 
 
 def is_folder(path: Path) -> bool:
@@ -136,44 +194,13 @@ def is_folder(path: Path) -> bool:
         return path.is_dir()
 
 
-def _beir_file(folder: Path, name: str) -> Path | None:
-    with reading(folder):
-        return next((path for path in (folder / name, folder / f"{name}.gz") if path.exists()), None)
-
-
-def _tables(folder: Path) -> list[Path]:
-    """Return the .jsonl and .tsv files directly in the folder, sorted by name."""
-    with reading(folder):
-        visible = [path for path in folder.iterdir() if path.is_file() and not path.name.startswith(".")]
-    return sorted(path for path in visible if ending(path) in (".jsonl", ".tsv"))
-
-
-def _texts(folder: Path) -> list[Path]:
-    """Return the .txt and .md files at any depth, sorted by relative path, without hidden files and folders."""
-    found: list[Path] = []
-    with reading(folder):
-        for here, folders, names in os.walk(folder, onerror=_raise):
-            folders[:] = [name for name in folders if not name.startswith(".")]
-            found += [Path(here, name) for name in names if not name.startswith(".")]
-    texts = [path for path in found if ending(path) in TEXT_FORMATS]
-    return sorted(texts, key=lambda path: path.relative_to(folder).as_posix())
-
-
-def _raise(error: OSError) -> NoReturn:
-    raise error
-
-
 # --- records and their checks
 
 
 def _records(
-    source: str | Path,
-    items: Iterable[tuple[int, Unparsed]],
-    parse: Callable[[Unparsed], Record],
-    what: str,
-    whole: bool = True,
+    source: str | Path, items: Iterable[tuple[int, Unparsed]], parse: Callable[[Unparsed], Record], what: str
 ) -> Iterator[Placed[Record]]:
-    """Yield the record of every numbered line or row with its place; raise InputError if a whole source has none."""
+    """Yield the record of every numbered line or row with its place; raise InputError if there is none."""
     number = 0
     for number, item in items:
         try:
@@ -181,7 +208,7 @@ def _records(
         except InputError as error:
             raise InputError(f"{source}:{number}: {error}") from None
         yield f"{source}:{number}", record
-    if number == 0 and whole:
+    if number == 0:
         raise InputError(f"{source}: has no {what}")
 
 
@@ -195,49 +222,17 @@ def _distinct(placed: Iterable[Placed[Record]], what: str) -> Iterator[Record]:
         yield record
 
 
-def _json_doc(line: str) -> Doc:
-    return Doc.from_dict(parse_json_object(line))
-
-
 def _json_query(line: str) -> Query:
     return Query.from_dict(parse_json_object(line))
 
 
-def _tsv_doc(line: str) -> Doc:
-    return Doc(*_tsv_pair(line))
-
-
 def _tsv_query(line: str) -> Query:
-    return Query(*_tsv_pair(line))
-
-
-def _tsv_pair(line: str) -> tuple[str, str]:
     name, tab, text = line.partition("\t")
     if not tab:
         raise InputError("no tab; expected an id, a tab and a text")
-    return checked_id(name), text
+    return Query(checked_id(name), text)
 
 
-def _single_doc(path: Path, root: Path | None, read: Callable[[Path], Doc]) -> Iterator[Placed[Doc]]:
-    """Yield a file as one document; raise InputError if it is empty and was not found in a folder."""
-    id = path.relative_to(root).as_posix() if root else path.name
-    try:
-        checked_id(id)
-    except InputError as error:
-        raise InputError(f"{path}: {error}; rename the file") from None
-    doc = replace(read(path), id=id)
-    if not root and not doc.text.strip():
-        raise InputError(f"{path}: has no documents: the file is empty")
-    yield str(path), doc
-
-
-def _plain_text(path: Path) -> Doc:
-    return Doc("", read_text(path))
-
-
-# A new format is a function and a line here: of one line, or of a whole file, whose name is then the document's id.
-LINE_FORMATS: dict[str, Callable[[str], Doc]] = {".jsonl": _json_doc, ".json": _json_doc, ".tsv": _tsv_doc}
-TEXT_FORMATS: dict[str, Callable[[Path], Doc]] = {".txt": _plain_text, ".md": _plain_text}
 QUERY_FORMATS: dict[str, Callable[[str], Query]] = {
     ".jsonl": _json_query,
     ".json": _json_query,

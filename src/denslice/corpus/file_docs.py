@@ -6,12 +6,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from denslice.corpus.compression import COMPRESSIONS
-from denslice.corpus.formats import FORMATS, Format
-from denslice.corpus.formats.plain_text import read_plain_text
+from denslice.corpus.compression import COMPRESSIONS, ending
+from denslice.corpus.formats import FORMATS, PLAIN_TEXT, Format
 from denslice.corpus.formats.source_file import SourceFile
 from denslice.corpus.lines import reading
 from denslice.records import Doc
@@ -24,17 +23,25 @@ def file_docs(file: SourceFile) -> Iterator[Doc]:
 
     Raise UnreadableError if the file holds no text, and InputError if it cannot be read at all.
     """
-    found = format_of(file)
+    found = format_of(file.path)
     if not found.many:
         yield from (_whole(file, doc) for doc in found.read(file))
         return
     for number, doc in enumerate(found.read(file), 1):
-        yield replace(doc, id=doc.id or f"{file.name}#{number}", meta={"path": file.name, **doc.meta})
+        if doc.id == file.name:  # JSON that is no table
+            yield _whole(file, doc)
+        else:
+            yield replace(doc, id=doc.id or f"{file.name}#{number}", meta={**_path(file), **doc.meta})
 
 
-def format_of(file: SourceFile) -> Format:
+def _path(file: SourceFile) -> dict[str, Any]:
+    """Return the path as metadata of a record; none if the user named the table, whose records are complete."""
+    return {} if file.place else {"path": file.name}
+
+
+def format_of(path: Path) -> Format:
     """Return the format of a file by its extension; anything else is read as plain text, unless it is binary."""
-    return FORMATS.get(file.ending, Format(read_plain_text))
+    return FORMATS.get(ending(path), PLAIN_TEXT)
 
 
 def _whole(file: SourceFile, doc: Doc) -> Doc:

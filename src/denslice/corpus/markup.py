@@ -1,50 +1,22 @@
-"""Markup: the lines of a text, and the headings and blocks that they form in Markdown and reStructuredText."""
+"""Markup: the headings and blocks that the lines of a text form in Markdown, reStructuredText, LaTeX and code."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-NEW_LINE, BLANK_LINE, NEW_PAGE = range(3)  # what is between a line and the one before it
-INDENT = 4  # columns by which code is indented
-LONGEST_HEADING = 200  # characters; a longer line is a paragraph
+from denslice.corpus.text_lines import INDENT, LONGEST_HEADING, NEW_LINE, Block, Heading, TextLine, outside, text_lines
+
 LONGEST_OVER_SHORT_LINE = 60  # characters; Markdown lets = and - be shorter than the heading above them
 ADORNMENTS = frozenset("=-~^\"'`#*+.:_<>")  # that underline headings of reStructuredText
-_breaks = re.compile(r"\n(?:\s*\n)?")  # with the blank lines that follow
 _fence = re.compile(r"`{3,}(?=[^`]*$)|~{3,}")
 _number_signs = re.compile(r"#{1,6}(?=[ \t])")
 _code = re.compile(
     r"^(?:#!|#include\b|import [\w.]+(?: as \w+)?$|from [\w.]+ import |(?:async )?def \w+\(|class \w+[(:])",
     re.MULTILINE,
 )
-
-
-class TextLine(NamedTuple):
-    """A line of a text, where it starts and ends, without the spaces around it; blank lines are no lines."""
-
-    start: int
-    end: int
-    indent: int
-    body: str
-    after: int  # NEW_LINE, BLANK_LINE or NEW_PAGE
-
-
-class Heading(NamedTuple):
-    """A heading: its lines from the first up to, but not including, `end`, how deep it is, and its text."""
-
-    first: int
-    end: int
-    level: int
-    text: str
-
-
-class Block(NamedTuple):
-    """Lines that belong together, from the first up to, but not including, `end`."""
-
-    first: int
-    end: int
 
 
 class Markup(NamedTuple):
@@ -58,37 +30,19 @@ class Markup(NamedTuple):
 
 def markup_of(text: str) -> Markup:
     """Return the lines of a text and what they form."""
-    lines = _lines(text)
+    lines = text_lines(text)
     fenced = _fenced_blocks(lines)
     return Markup(lines, _headings(text, lines, fenced), fenced, _indented_blocks(lines, fenced))
 
 
-def _lines(text: str) -> list[TextLine]:
-    """Return the lines of a text. The first starts at 0, and only the first and the last can be empty."""
-    lines, start, after = [], 0, BLANK_LINE
-    for match in _breaks.finditer(text.replace("\f", "\n")):
-        end = match.start()
-        lines.append(_line(text, start, end, after))
-        start = match.end()
-        after = NEW_PAGE if "\f" in text[end:start] else BLANK_LINE if start > end + 1 else NEW_LINE
-    return [*lines, _line(text, start, len(text), after)]
-
-
-def _line(text: str, start: int, end: int, after: int) -> TextLine:
-    whole = text[start:end]
-    body = whole.lstrip()
-    indent = len(whole) - len(body)
-    return TextLine(start, end, INDENT * indent if whole[:1] == "\t" else indent, body.rstrip(), after)
-
-
 def _fenced_blocks(lines: Sequence[TextLine]) -> list[Block]:
     """Return the front matter and the fenced code blocks; one that is never closed ends with the text."""
-    blocks, number = [], 0
-    while number < len(lines):
-        end = _end_of_fence(lines, number)
-        if end:
-            blocks.append(Block(number, end))
-        number = end or number + 1
+    blocks: list[Block] = []
+    end = 0
+    for number in [0, *(number for number, line in enumerate(lines) if line.body[:1] in ("`", "~"))]:
+        if number >= end and (after := _end_of_fence(lines, number)):
+            blocks.append(Block(number, after))
+            end = after
     return blocks
 
 
@@ -133,23 +87,12 @@ def _may_end(lines: Sequence[TextLine], end: int) -> bool:
     return end == len(lines) or lines[end].after != NEW_LINE
 
 
-def _outside(count: int, blocks: Iterable[Block]) -> Iterator[int]:
-    """Yield the numbers of the lines that are in none of these blocks, which are in order."""
-    number = 0
-    for block in blocks:
-        yield from range(number, block.first)
-        number = block.end
-    yield from range(number, count)
-
-
 def _headings(text: str, lines: Sequence[TextLine], fenced: Sequence[Block]) -> list[Heading]:
     """Return the headings in order, without what looks like one in code."""
     levels: dict[tuple[str, bool], int] = {}  # of underlines, by their sign and whether there is a line above as well
     found: list[Heading] = []
-    for number in _outside(len(lines), fenced):
+    for number in [number for number in outside(len(lines), fenced) if lines[number].body[:1] in ADORNMENTS]:
         body = lines[number].body
-        if body[:1] not in ADORNMENTS:
-            continue
         if _has_number_signs(lines, number):
             levels = levels or {("=", False): 1, ("-", False): 2}  # Markdown has only these two
             found.append(_marked_heading(number, body))

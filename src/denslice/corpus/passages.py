@@ -14,8 +14,9 @@ from itertools import accumulate, pairwise
 import numpy as np
 import numpy.typing as npt
 
-from denslice.corpus.markup import Heading, Markup, markup_of
+from denslice.corpus.markup import Markup, markup_of
 from denslice.corpus.seams import CHARACTER, HEADING, PAGE, Seam, seams_of
+from denslice.corpus.text_lines import Heading
 from denslice.corpus.word_breaks import last_character
 from denslice.records import Place
 from denslice.vectors import Ints
@@ -124,31 +125,35 @@ def _cheapest(seams: Sequence[Seam], begins: Sequence[int]) -> list[int]:
     `begins` are the sizes of the text before the passages that are cut there.
     """
     sizes = [seam.size for seam in seams]
+    last, short = len(seams) - 1, _shortness(AIM)
     headings = 0.0  # the cost of all up to here; `costs` are without it, so that those between two seams are counted
     costs, before, first = [0.0], [0], 0
     for end in range(1, len(seams)):
-        while first < end - 1 and sizes[end] - begins[first] > LARGEST:
+        size = sizes[end]
+        while first < end - 1 and size - begins[first] > LARGEST:
             first += 1
-        start, cost = _best_start(costs, sizes, first, end, AIM if end < len(seams) - 1 else LAST_AIM)
-        cost += headings + COSTS[seams[end].kind]
+        if end == last:
+            short = _shortness(LAST_AIM)
+        best, lowest = first, costs[first] + short[min(size - sizes[first], LARGEST)]  # a giant word is larger
+        for start in range(first + 1, end):  # is most of the time that cutting takes
+            cost = costs[start] + short[size - sizes[start]]
+            if cost < lowest:
+                best, lowest = start, cost
+        lowest += headings + COSTS[seams[end].kind]
         headings += INNER_HEADING * (seams[end].kind == HEADING)
-        costs.append(cost - headings)
-        before.append(start)
-    cuts = [len(seams) - 1]
+        costs.append(lowest - headings)
+        before.append(best)
+    cuts = [last]
     while cuts[-1]:
         cuts.append(before[cuts[-1]])
     return cuts[::-1]
 
 
-def _best_start(costs: Sequence[float], sizes: Sequence[int], first: int, end: int, aim: int) -> tuple[int, float]:
-    """Return the seam from `first` on at which a passage up to `end` best begins, and the cost up to its end."""
-    best, lowest, size = first, float("inf"), sizes[end]
-    for start in range(first, end):
-        short = 1 - (size - sizes[start]) / aim
-        cost = costs[start] + SHORTNESS * short * short if short > 0 else costs[start]
-        if cost < lowest:
-            best, lowest = start, cost
-    return best, lowest
+@cache
+def _shortness(aim: int) -> Sequence[float]:
+    """Return what a passage costs for being shorter than its aim, by its size up to LARGEST."""
+    short = [max(0.0, 1 - size / aim) for size in range(LARGEST + 1)]
+    return [SHORTNESS * one * one for one in short]
 
 
 def _pages(text: str, places: Sequence[int]) -> list[int]:

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import pairwise
 from typing import NamedTuple
 
-from denslice.corpus.markup import BLANK_LINE, NEW_LINE, NEW_PAGE, Block, Markup, TextLine
+from denslice.corpus.markup import Markup
+from denslice.corpus.text_lines import BLANK_LINE, NEW_LINE, NEW_PAGE, Block, TextLine
 from denslice.corpus.word_breaks import is_within_word, may_cut, word_breaks
 from denslice.vectors import Ints
 
@@ -96,11 +97,12 @@ def _set_fences(markup: Markup, kinds: list[int | None]) -> None:
 
 def _kind(last: TextLine, line: TextLine) -> int:
     """Return what begins with a line, given the line before it."""
-    if line.after == NEW_PAGE:
+    after = line.after
+    if after == NEW_PAGE:
         return PAGE
     if _is_lead(last):
         return AFTER_LEAD
-    if line.after == BLANK_LINE:
+    if after == BLANK_LINE:
         return PARAGRAPH if not line.indent or line.indent < last.indent else ITEM
     return ITEM if _is_item(last, line) else LINE
 
@@ -131,26 +133,23 @@ def _set_headings(markup: Markup, kinds: list[int | None]) -> None:
 
 def _unwrap(lines: Sequence[TextLine], kinds: list[int | None]) -> None:
     """Set the kinds of lines in hard-wrapped paragraphs, where only a sentence that ends with its line is a seam."""
+    widths = [line.indent + len(line.body) for line in lines]
     starts = [number for number, line in enumerate(lines) if line.after != NEW_LINE]
     for start, end in pairwise([*starts, len(lines)]):
         breaks = [number for number in range(start + 1, end) if kinds[number] == LINE]
-        width = max(_width(line) for line in lines[start:end]) if breaks else 0
+        width = max(widths[start:end]) if breaks else 0
         if not NARROWEST <= width <= WIDEST:
             continue
-        filled = [number for number in breaks if _is_filled(lines[number - 1], lines[number], width)]
+        filled = [number for number in breaks if _is_filled(widths[number - 1], lines[number], width)]
         if 2 * sum(_is_prose(lines[number - 1], lines[number]) for number in filled) < len(breaks):
             continue
         for number in {*filled, *(number for number in breaks if lines[number].body[:1].islower())}:
             kinds[number] = SENTENCE if _ends_sentence(lines[number - 1].body[-8:]) else None
 
 
-def _width(line: TextLine) -> int:
-    return line.indent + len(line.body)
-
-
-def _is_filled(last: TextLine, line: TextLine, width: int) -> bool:
-    """Return whether the first word of a line would not have fitted on the line before it."""
-    return _width(last) + 1 + len(_first_word(line)) > width
+def _is_filled(last: int, line: TextLine, width: int) -> bool:
+    """Return whether the first word of a line would not have fitted on the line before it, which is so wide."""
+    return last + 1 + len(line.body) > width and last + 1 + len(_first_word(line)) > width
 
 
 def _is_prose(last: TextLine, line: TextLine) -> bool:

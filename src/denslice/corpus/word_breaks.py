@@ -52,6 +52,8 @@ def _may_repeat(text: str, at: int) -> bool:
 def may_cut(text: str, at: int) -> bool:
     """Return whether a cut here leaves every word whole, and every character with the marks that combine with it."""
     last, after = text[at - 1], text[at]
+    if last in "\n " and after < "\u0300":  # the first mark that combines with a character; most cuts are these
+        return True
     if _joins(last, after):
         return False
     return not is_within_word(text, at) or _is_between_letters(last, after)

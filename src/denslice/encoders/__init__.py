@@ -13,7 +13,7 @@ from denslice.encoders.mini import EMBEDDED, is_exported, load_mini, mini_option
 from denslice.encoders.ready_vectors import ReadyVectors, VectorsConfig
 from denslice.encoders.torch.loader import load_model, model_options
 from denslice.store.vocabulary import WordIds
-from denslice.vectors import Encoded, Phrases
+from denslice.vectors import Encoded, Ints, Phrases
 
 
 class Encoder(Protocol):
@@ -23,12 +23,16 @@ class Encoder(Protocol):
     lam: float  # λ, the factor of the dense score, if a search gives none
     reads: str  # the part of a document that it encodes: "text" or "vector"
     batch_docs: int  # how many documents it encodes best at a time
+    has_model: bool  # a model reads each text, which takes much longer than to look up what an index stores of it
 
     def encode_docs(self, items: Sequence[Any]) -> Encoded:
         """Return the lexical weights (n, vocabulary) of documents; a growing vocabulary takes in their new tokens."""
 
     def encode_queries(self, items: Sequence[Any]) -> Encoded:
         """Return the lexical weights (n, vocabulary) of queries, over the tokens that the vocabulary has."""
+
+    def text_lengths(self, texts: Sequence[str]) -> Ints | None:
+        """Return the lengths that `encode_docs` returns for texts, without encoding them."""
 
     def token(self, id: int) -> str:
         """Return the token with this id, for people to read."""

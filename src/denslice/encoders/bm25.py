@@ -22,7 +22,7 @@ from denslice.encoders.analysis import Analyzer, WordCache, has_words
 from denslice.errors import InputError
 from denslice.scalars import number
 from denslice.store.vocabulary import ABSENT, WordIds
-from denslice.vectors import Encoded, Floats, Phrases, Weights, csr
+from denslice.vectors import Encoded, Floats, Ints, Phrases, Weights, csr
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -102,6 +102,7 @@ class Bm25:
     batch_docs = 2_048
     lam = 1.0
     uses_idf = True
+    has_model = False
 
     def __init__(self, config: Bm25Config, words: WordIds) -> None:
         self.config = config
@@ -136,6 +137,11 @@ class Bm25:
         columns = np.fromiter((id for row in counted for id, _ in row), np.int32, starts[-1])
         counts = np.fromiter((count for row in counted for _, count in row), np.float32, starts[-1])
         return Encoded(Weights(counts, columns, starts, (len(texts), len(self.words))))
+
+    def text_lengths(self, texts: Sequence[str]) -> Ints:
+        """Return the number of words of each text without stop words."""
+        counts = (sum(self._hashes[word] != STOP_HASH for word in self.analyzer.split(text)) for text in texts)
+        return np.fromiter(counts, np.int64, len(texts))
 
     def phrases(self, text: str) -> Phrases:
         """Return the phrases of a text, as stems in order, by the token id of their bucket."""

@@ -24,7 +24,7 @@ from denslice.encoders.model_config import CONFIG_FILE, ModelConfig
 from denslice.encoders.word_pieces import DOC_SIDE, QUERY_SIDE, LocatedWords, locate_words, occurrences, pooled
 from denslice.errors import InputError
 from denslice.store.vocabulary import WordIds
-from denslice.vectors import Encoded, Floats, Phrases, Weights
+from denslice.vectors import Encoded, Floats, Ints, Phrases, Weights
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
@@ -55,6 +55,7 @@ class Mini:
     reads = "text"
     uses_idf = True
     batch_docs = 128
+    has_model = True
 
     def __init__(self, model: OnnxModel, config: Bm25Config, words: WordIds) -> None:
         self._model = model
@@ -68,6 +69,10 @@ class Mini:
     def encode_queries(self, texts: Sequence[str]) -> Encoded:
         """Return the count of each known word times its importance, and dense vectors."""
         return self._weighed(self._bm25.encode_queries(texts), texts, QUERY_SIDE, self._bm25.query_tokens)
+
+    def text_lengths(self, texts: Sequence[str]) -> Ints:
+        """Return the number of words of each text, which are those of BM25."""
+        return self._bm25.text_lengths(texts)
 
     def token(self, id: int) -> str:
         """Return the word (stem) that has this token id."""

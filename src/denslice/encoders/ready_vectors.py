@@ -43,6 +43,7 @@ class ReadyVectors:
     uses_idf = False
     reads = "vector"
     batch_docs = 2_048
+    has_model = False
 
     def __init__(self, config: VectorsConfig, words: WordIds) -> None:
         self.config = config
@@ -55,6 +56,9 @@ class ReadyVectors:
     def encode_queries(self, vectors: Sequence[Mapping[str, float]]) -> Encoded:
         """Return the vectors as CSR; tokens that the index does not have are dropped."""
         return self._rows(vectors, self._column if self.config.vocab else self.words.find)
+
+    def text_lengths(self, texts: Sequence[str]) -> None:
+        """Return None: vectors have no length."""
 
     def token(self, id: int) -> str:
         """Return the token with this id: a word or a column number."""

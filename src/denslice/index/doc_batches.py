@@ -5,15 +5,18 @@ A batch holds few enough documents that memory does not grow with the input.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from denslice.corpus.passages import cut
 from denslice.encoders import Encoder
 from denslice.errors import InputError
 from denslice.grouping import documents_of
+from denslice.index.known_passages import KnownPassages, ReusedPassages, passage_texts
 from denslice.records import Doc, Place, checked_docs
 from denslice.vectors import Encoded, Floats
 
@@ -25,43 +28,69 @@ CUT_PASSAGES = 4  # times the documents of a batch: with so many passages it is 
 DocBatch = tuple[list[Doc], Encoded]
 
 
-def encode_batches(docs: Iterator[Doc], encoder: Encoder, cut_docs: bool) -> Iterator[DocBatch]:
-    """Yield the documents with their vectors, in batches of about `encoder.batch_docs`, cut into passages or not."""
-    size = min(encoder.batch_docs, BATCH)
-    if not cut_docs or encoder.reads != "text":
-        while batch := list(islice(docs, size)):
-            yield batch, encoder.encode_docs([_read(doc, encoder.reads) for doc in batch])
-        return
-    batch, places, count = [], [], 0
+class CutDoc(NamedTuple):
+    """A document and the places of its passages, at least one. A document of one passage is encoded whole."""
+
+    doc: Doc
+    places: list[Place]
+
+
+def cut_docs(docs: Iterable[Doc], do_cut: bool) -> Iterator[CutDoc]:
+    """Yield documents cut into passages, or each as one passage."""
     for doc in docs:
-        batch.append(doc)
-        places.append(cut(doc.text))
-        count += len(places[-1])
+        yield CutDoc(doc, cut(doc.text) if do_cut else [Place(0, len(doc.text))])
+
+
+def encode_batches(docs: Iterable[CutDoc], encoder: Encoder, known: KnownPassages | None = None) -> Iterator[DocBatch]:
+    """Yield the documents with their vectors, in batches of about `encoder.batch_docs`.
+
+    Passages that are known are not encoded.
+    """
+    size = min(encoder.batch_docs, BATCH)
+    batch: list[CutDoc] = []
+    count = 0
+    for one in docs:
+        batch.append(one)
+        count += len(one.places)
         if len(batch) == size or count >= CUT_PASSAGES * size:
-            yield batch, _encoded(batch, places, encoder)
-            batch, places, count = [], [], 0
+            yield [doc for doc, _ in batch], _encoded(batch, encoder, known)
+            batch, count = [], 0
     if batch:
-        yield batch, _encoded(batch, places, encoder)
+        yield [doc for doc, _ in batch], _encoded(batch, encoder, known)
 
 
-def _encoded(docs: Sequence[Doc], places: Sequence[Sequence[Place]], encoder: Encoder) -> Encoded:
+def _encoded(docs: Sequence[CutDoc], encoder: Encoder, known: KnownPassages | None) -> Encoded:
     """Return the vectors of documents, made of those of their passages."""
-    if all(len(some) == 1 for some in places):
-        return encoder.encode_docs([doc.contents for doc in docs])
-    texts = [
-        replace(doc, text=doc.text[at.start : at.end]).contents
-        for doc, some in zip(docs, places, strict=True)
-        for at in some
-    ]
+    if encoder.reads != "text":
+        return encoder.encode_docs([_ready_vector(doc) for doc, _ in docs])
+    texts = [passage_texts(doc, places) for doc, places in docs]
+    reused = known.find([doc.id for doc, _ in docs], texts) if known else None
+    passages = _passages(list(chain.from_iterable(texts)), encoder, reused)
+    if all(len(places) == 1 for _, places in docs):
+        return passages
+    return documents_of(passages, [places for _, places in docs])
+
+
+def _passages(texts: Sequence[str], encoder: Encoder, reused: ReusedPassages | None) -> Encoded:
+    """Return the vectors of passages, encoding those that are not reused."""
+    if reused is None:
+        return _encode(texts, encoder)
+    new = np.setdiff1d(np.arange(len(texts)), reused.at)
+    lengths = encoder.text_lengths([texts[at] for at in reused.at.tolist()])
+    parts = [replace(reused.encoded, lengths=lengths)]
+    if len(new):
+        parts.append(_encode([texts[at] for at in new.tolist()], encoder))
+    return Encoded.joined(parts).rows(np.argsort(np.concatenate([reused.at, new])))
+
+
+def _encode(texts: Sequence[str], encoder: Encoder) -> Encoded:
+    """Return the vectors of texts, encoded in batches."""
     size = encoder.batch_docs
-    passages = Encoded.joined([encoder.encode_docs(texts[at : at + size]) for at in range(0, len(texts), size)])
-    return documents_of(passages, places)
+    parts = [encoder.encode_docs(texts[at : at + size]) for at in range(0, len(texts), size)]
+    return parts[0] if len(parts) == 1 else Encoded.joined(parts)
 
 
-def _read(doc: Doc, reads: str) -> object:
-    """Return the part of a document that the encoder reads."""
-    if reads == "text":
-        return doc.contents
+def _ready_vector(doc: Doc) -> object:
     if doc.vector is None:
         raise InputError(f"document {doc.id!r} has no vector, and this index holds ready vectors")
     return doc.vector

@@ -8,16 +8,19 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from tempfile import TemporaryDirectory
+from typing import NamedTuple, Protocol, TypeVar
 
 import scipy.sparse as sp
 
 from denslice.corpus.compression import ending, is_compressed
-from denslice.corpus.documents import LINE_FORMATS, read_docs, read_vectors
+from denslice.corpus.documents import is_collection, read_docs, read_vectors
 from denslice.errors import DensliceError, InputError, LockedError
 from denslice.index.index import Index
 from denslice.index.index_info import IndexInfo
-from denslice.options import IndexKeywords
+from denslice.index.sync import FileCounter, FolderSync, Synced
+from denslice.index.writer import Writer
+from denslice.options import IndexKeywords, ReadOptions
 from denslice.records import Doc
 from denslice.store import lock
 from denslice.store import manifest as manifests
@@ -25,8 +28,9 @@ from denslice.store.files import sync_folder
 from denslice.vectors import stacked
 
 READY = ".npz"
+LINES = (".jsonl", ".ndjson", ".tsv")  # formats that have as many documents as lines
 
-Fill = Callable[[Index], int]
+Filled = TypeVar("Filled")
 Vectors = tuple[list[str], sp.csr_array]
 
 
@@ -40,45 +44,133 @@ class Counter(Protocol):
         """Add to the number of documents that are done."""
 
 
+class IndexingCounter(Counter, FileCounter, Protocol):
+    """Shows the progress of indexing documents, or files."""
+
+
+class Inputs(NamedTuple):
+    """The inputs of an index: what is read once, and the folders and files that are followed from now on.
+
+    A table, a BEIR folder or another collection with ids of its own is read once.
+    """
+
+    read_once: list[str]
+    followed: list[Path]
+
+    @classmethod
+    def of(cls, names: Sequence[str]) -> Inputs:
+        """Return the inputs by kind; raise InputError if one does not exist."""
+        once = [name for name in names if is_collection(name)]
+        return cls(once, [Path(name) for name in names if name not in once])
+
+
 def index_files(
-    inputs: Sequence[str], to: Path, chosen: IndexKeywords, counter: Counter, wait: float = 0.0
-) -> tuple[int, IndexInfo]:
+    inputs: Sequence[str], to: Path, chosen: IndexKeywords, reading: ReadOptions, counter: IndexingCounter, wait: float
+) -> tuple[Synced, IndexInfo]:
     """Add the inputs to the index at `to`, which is created with the chosen options if it does not exist.
 
-    Return how many documents were added, and the description of the index.
+    Return what was found and done, and the description of the index.
     """
     there = _existing(to, chosen)
     if any(name.endswith(READY) for name in inputs):
         ids, weights = _read_vectors(inputs, there, chosen)
         chosen = IndexKeywords(**{"encoder": "vectors", "vocab": weights.shape[1], **chosen})
         counter.expect(len(ids))
-        return _fill(
-            to, there, chosen, lambda index: index.add_vectors(ids, weights, wait=wait, progress=counter.advance)
-        )
-    docs = read_docs(inputs)
+
+        def add(index: Index) -> Synced:
+            return Synced(documents=index.add_vectors(ids, weights, wait=wait, progress=counter.advance))
+
+        return _fill(to, there, chosen, add)
+    once, followed = Inputs.of(inputs)
+    docs = read_docs(once, reading.text_field)
     if there is None and "encoder" not in chosen:
         docs = texts_only(docs)
-    counter.expect(_expected([Path(name) for name in inputs]))
-    return _fill(to, there, chosen, lambda index: index.add(docs, wait=wait, progress=counter.advance))
+    if not followed:
+        counter.expect(_expected([Path(name) for name in once]))
+    return _fill(to, there, chosen, lambda index: _add_all(index, docs, followed, reading, counter, wait))
 
 
-def new_index(to: Path, chosen: IndexKeywords, fill: Fill) -> Index:
+def sync_files(
+    paths: Sequence[Path],
+    to: Path,
+    chosen: IndexKeywords,
+    reading: ReadOptions,
+    counter: FileCounter,
+    wait: float,
+    dry_run: bool = False,
+) -> tuple[Index | None, Synced]:
+    """Sync an index with folders and files, and return it; create it if it does not exist.
+
+    Return no index after a dry run that would create one.
+    """
+    index = _existing(to, chosen)
+    if index is None and not paths:
+        raise InputError(f"{to}: no such index; name the folders to index")
+    if index is None and not dry_run:
+        done: list[Synced] = []
+        fill = partial(_synced_into, done, paths, reading, counter)
+        return new_index(to, chosen, fill), done[0]
+    if index is None:
+        with TemporaryDirectory() as folder, Index.create(Path(folder, "new"), "bm25") as empty:
+            return None, empty.sync(paths, dry_run=True)
+    named, strict = reading.text_field, reading.strict
+    return index, index.sync(paths, text_field=named, strict=strict, dry_run=dry_run, wait=wait, counter=counter)
+
+
+def _synced_into(
+    done: list[Synced], paths: Sequence[Path], reading: ReadOptions, counter: FileCounter, index: Index
+) -> int:
+    done.append(index.sync(paths, text_field=reading.text_field, strict=reading.strict, counter=counter))
+    return done[0].documents
+
+
+def _add_all(
+    index: Index,
+    docs: Iterator[Doc],
+    followed: Sequence[Path],
+    reading: ReadOptions,
+    counter: IndexingCounter,
+    wait: float,
+) -> Synced:
+    """Add documents that are read once, and follow folders and files without deleting anything, in one commit."""
+    done: list[Synced] = []
+
+    def work(writer: Writer) -> int:
+        added = writer.add_docs(docs)
+        found = FolderSync.of(writer.base, followed, reading, deletes=False, counter=counter) if followed else None
+        synced = found.synced(writer, found.work(writer)) if found else Synced()
+        if found:
+            _check_anything(followed, synced)
+        done.append(replace(synced, documents=synced.documents + added))
+        return done[0].documents
+
+    index.write(work, wait, counter.advance if not followed else None)
+    return done[0]
+
+
+def _check_anything(followed: Sequence[Path], synced: Synced) -> None:
+    """Raise InputError if folders hold nothing at all, not even files that were skipped: a path may be wrong."""
+    if not (synced.added or synced.changed or synced.unchanged or synced.gone or synced.problems):
+        raise InputError(f"{followed[0]}: nothing to read in this folder; hidden and ignored files are left out")
+
+
+def new_index(to: Path, chosen: IndexKeywords, fill: Callable[[Index], object]) -> Index:
     """Create an index, add documents with `fill`, and open it. After an error or Ctrl-C nothing of it is left."""
     _built(to, chosen, fill)
     return Index.open(to)
 
 
-def _built(to: Path, chosen: IndexKeywords, fill: Fill) -> IndexInfo:
+def _built(to: Path, chosen: IndexKeywords, fill: Callable[[Index], Filled]) -> tuple[Filled, IndexInfo]:
     with _out_of_sight(to) as hidden, Index.create(hidden, **chosen) as index:
-        fill(index)
-        return replace(index.info(), path=str(to))
+        return fill(index), replace(index.info(), path=str(to))
 
 
-def _fill(to: Path, there: Index | None, chosen: IndexKeywords, fill: Fill) -> tuple[int, IndexInfo]:
+def _fill(
+    to: Path, there: Index | None, chosen: IndexKeywords, fill: Callable[[Index], Synced]
+) -> tuple[Synced, IndexInfo]:
     if there is not None:
         return fill(there), there.info()
-    made = _built(to, chosen, fill)
-    return made.documents, made
+    return _built(to, chosen, fill)
 
 
 # --- the folder
@@ -174,7 +266,7 @@ def texts_only(docs: Iterable[Doc]) -> Iterator[Doc]:
 def _expected(paths: Sequence[Path]) -> int | None:
     """Return the number of lines, which is that of the documents, or None if counting would be slow."""
     files = [path / "corpus.jsonl" if path.is_dir() else path for path in paths]
-    if any(is_compressed(file) or ending(file) not in LINE_FORMATS or not file.is_file() for file in files):
+    if any(is_compressed(file) or ending(file) not in LINES or not file.is_file() for file in files):
         return None
     count = 0
     for path in files:

@@ -20,8 +20,9 @@ from denslice.index.listing import ListedDoc, list_docs
 from denslice.index.merge_thread import Merging
 from denslice.index.reader import Reader
 from denslice.index.search_verbs import SearchVerbs
+from denslice.index.sync import FileCounter, FolderSync, Synced
 from denslice.index.writer import Overtaken, Writer
-from denslice.options import IndexOptions, MoreIndexKeywords, OpenOptions, takes
+from denslice.options import IndexOptions, MoreIndexKeywords, OpenOptions, ReadOptions, takes
 from denslice.records import GivenDocs, Progress, checked_id
 from denslice.search.devices import searcher_on
 from denslice.store import lock, snapshot, tiers
@@ -117,6 +118,37 @@ class Index(SearchVerbs):
         commit at the end waits up to `wait` seconds for their lock.
         """
         return self.write(lambda writer: writer.add_docs(docs), wait, progress)
+
+    def sync(
+        self,
+        paths: str | Path | Sequence[str | Path] = (),
+        *,
+        delete: bool = True,
+        text_field: str | None = None,
+        strict: bool = False,
+        dry_run: bool = False,
+        wait: float = lock.WAIT_SECONDS,
+        counter: FileCounter | None = None,
+    ) -> Synced:
+        """Make the index hold what folders and files hold, in one commit, and return what changed.
+
+        Without paths, everything that the index follows is looked at. Only new and changed files are read, and only
+        passages that the index does not have are encoded. With `delete` false, documents of files that are gone stay;
+        with `dry_run`, nothing is changed.
+        """
+        given = [Path(one) for one in ([paths] if isinstance(paths, str | Path) else paths)]
+        options = ReadOptions(text_field, strict)
+        if dry_run:
+            return FolderSync.of(self.reader.snapshot, given, options, delete).counts()
+        done: list[Synced] = []
+
+        def work(writer: Writer) -> int:
+            found = FolderSync.of(writer.base, given, options, delete, counter)
+            done.append(found.synced(writer, found.work(writer)))
+            return done[0].documents
+
+        self.write(work, wait)
+        return done[0]
 
     def add_vectors(
         self,

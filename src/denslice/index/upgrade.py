@@ -21,7 +21,7 @@ from denslice import encoders
 from denslice.corpus.passages import cut
 from denslice.encoders.mini import EMBEDDED
 from denslice.errors import DensliceError, InputError
-from denslice.index.doc_batches import encode_batches
+from denslice.index.doc_batches import cut_docs, encode_batches
 from denslice.index.index import Index
 from denslice.index.writer import Writer
 from denslice.records import Doc, Progress
@@ -97,7 +97,8 @@ def _renewed(path: Path, progress: Progress | None) -> Upgraded:
         else:
             snapshot.sweep(path, manifest)
             return Upgraded(old.docs)
-        _take_place(path, {"generation": manifest.generation + 1, "identity": manifest.identity})
+        kept = {"identity": manifest.identity, "roots": manifest.roots}
+        _take_place(path, {"generation": manifest.generation + 1, **kept})
     return Upgraded(old.docs, reason)
 
 
@@ -205,7 +206,7 @@ def _take_cut(old: Snapshot, segment: Segment, unsliced: bool, writer: Writer) -
         if writer.progress:
             writer.progress(len(short.docs))
         docs = (doc for doc, chosen in zip(batch.docs, is_long.tolist(), strict=True) if chosen)
-        writer.add_encoded(encode_batches(docs, encoder, cut_docs=True))
+        writer.add_encoded(encode_batches(cut_docs(docs, do_cut=True), encoder))
     return 0
 
 

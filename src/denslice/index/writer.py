@@ -18,20 +18,23 @@ import numpy as np
 
 from denslice import encoders
 from denslice.densify import split_by_slice, without_skipped
+from denslice.encoders import Encoder
 from denslice.errors import InputError
 from denslice.index import doc_batches
-from denslice.index.doc_batches import DocBatch, encode_batches
+from denslice.index.doc_batches import CutDoc, DocBatch, cut_docs, encode_batches
+from denslice.index.known_passages import KnownPassages, known_passages
 from denslice.records import Doc, GivenDocs, Progress, checked_docs, checked_ids
 from denslice.slicing import Slicing
 from denslice.store import tiers
 from denslice.store.container import ENDING, write_container
 from denslice.store.files import sync_folder
-from denslice.store.manifest import PASSAGES, FileEntry, Manifest, SegmentEntry, SlicingEntry, new_name
+from denslice.store.followed_files import FollowedRoot, read_list, write_list
+from denslice.store.manifest import PASSAGES, FileEntry, Manifest, RootEntry, SegmentEntry, SlicingEntry, new_name
 from denslice.store.segment import DELETIONS, SEGMENTS, Segment
 from denslice.store.segment_writer import SegmentWriter, StoredBatch
-from denslice.store.snapshot import VOCABULARY, WRITING, Snapshot, session
+from denslice.store.snapshot import FOLLOWED, VOCABULARY, WRITING, Snapshot, session
 from denslice.store.vocabulary import Growth, word_arrays
-from denslice.vectors import Encoded, Ints, csr, no_weights, stacked
+from denslice.vectors import Encoded, Ints, Passages, csr, no_weights, stacked
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -58,6 +61,9 @@ class Writer:
         self.sources: list[Segment] = []  # the segments that a merge replaces
         self.gone: dict[str, set[int]] = {}  # rows to delete, by the name of their segment
         self.deleted_ids: list[str] = []
+        self.followed: dict[str, FollowedRoot] = {}  # by the names of the roots
+        self.encoded_passages = 0
+        self.reused_passages = 0  # of those added, which were known and not encoded again
         self._settled: Slicing | None = None  # the slicing, if this writer made it
         self._writer: SegmentWriter | None = None
         self._place: Path | None = None
@@ -77,9 +83,17 @@ class Writer:
 
     def add_docs(self, docs: GivenDocs) -> int:
         """Encode and store documents, and return how many were stored."""
-        manifest = self.base.manifest
-        encoder = encoders.load(manifest.encoder, manifest.encoder_options, self.words)
-        return self.add_encoded(encode_batches(checked_docs(docs), encoder, manifest.passages))
+        return self._encode(cut_docs(checked_docs(docs), self.base.manifest.passages), self._encoder())
+
+    def add_cut(self, docs: Iterable[CutDoc], before: Mapping[str, str]) -> int:
+        """Store documents that are cut already, and return how many were stored. Only new passages are encoded.
+
+        `before` names, for the ids of new documents, the stored ones that they are made of: by default those with the
+        same ids.
+        """
+        encoder = self._encoder()
+        checked = (CutDoc(next(checked_docs([one.doc], at)), one.places) for at, one in enumerate(docs))
+        return self._encode(checked, encoder, known_passages(self.base, before, encoder))
 
     def add_encoded(self, batches: Iterable[DocBatch]) -> int:
         """Store documents that were encoded with this vocabulary, and return how many were stored."""
@@ -122,6 +136,10 @@ class Writer:
         self._drop(self.deleted_ids, self.base.segments)
         return sum(len(rows) for rows in self.gone.values())
 
+    def follow(self, root: FollowedRoot) -> None:
+        """List the files of a folder that the index follows in the commit."""
+        self.followed[root.name] = root
+
     def merge(self, entries: Sequence[SegmentEntry]) -> int:
         """Rewrite these segments as fewer, full ones, and return how many were rewritten."""
         names = {entry.name for entry in entries}
@@ -159,6 +177,7 @@ class Writer:
         manifest = latest.manifest
         changes: dict[str, Any] = {"dimensions": self.dimensions, "slicing": self._write_slicing(manifest)}
         changes["vocabulary"] = self._write_words(latest)
+        changes["roots"] = self._write_roots(latest)
         if any(segment.entry.passages for segment in self.written):
             changes["needs"] = tuple(sorted({*manifest.needs, PASSAGES}))
         same = all(getattr(manifest, name) == value for name, value in changes.items())
@@ -169,7 +188,8 @@ class Writer:
         replaced = {segment.entry.name for segment in self.sources}
         segments = [s for s in latest.segments if s.entry.name not in replaced] + self.written
         entries = [self._entry(segment) for segment in segments]
-        for part, changed in ((SEGMENTS, self.written), (DELETIONS, self.gone), (VOCABULARY, not same)):
+        changed_parts = {SEGMENTS: self.written, DELETIONS: self.gone, VOCABULARY: not same, FOLLOWED: self.followed}
+        for part, changed in changed_parts.items():
             if changed:
                 sync_folder(latest.folder / part)
         return manifest.next_generation(segments=tuple(entry for entry in entries if entry.docs), **changes)
@@ -243,6 +263,24 @@ class Writer:
 
     # --- documents to segments
 
+    def _encoder(self) -> Encoder:
+        manifest = self.base.manifest
+        return encoders.load(manifest.encoder, manifest.encoder_options, self.words)
+
+    def _encode(self, docs: Iterator[CutDoc], encoder: Encoder, known: KnownPassages | None = None) -> int:
+        """Encode and store documents, and return how many were stored."""
+        return self.add_encoded(self._counted(encode_batches(docs, encoder, known), known))
+
+    def _counted(self, batches: Iterator[DocBatch], known: KnownPassages | None) -> Iterator[DocBatch]:
+        """Yield the batches, and count their passages that were encoded and those that were reused."""
+        counted = 0
+        for docs, encoded in batches:
+            reused = known.reused - counted if known else 0
+            counted += reused
+            self.reused_passages += reused
+            self.encoded_passages += encoded.passage_count - reused
+            yield docs, encoded
+
     def _reported(self, batches: Iterable[DocBatch]) -> Iterator[DocBatch]:
         """Yield the batches, and report each as soon as it is encoded: storing it takes little time."""
         for docs, encoded in batches:
@@ -277,7 +315,15 @@ class Writer:
         _check_dimensions(self.dimensions, found, bool(self.base.segments or self.written or self._writer))
         self.dimensions = found
         lengths = np.zeros(len(docs), np.int64) if encoded.lengths is None else encoded.lengths
-        self._store(StoredBatch(docs, kept, lost, lengths, encoded.dense, encoded.passages))
+        self._store(StoredBatch(docs, kept, lost, lengths, encoded.dense, self._kept_passages(encoded.passages)))
+
+    def _kept_passages(self, passages: Passages | None) -> Passages | None:
+        """Return passages without the tokens that no document keeps. With slices, their weights are of no use."""
+        if passages is None:
+            return None
+        entry = self.base.manifest.slicing
+        kept = replace(passages, tokens=without_skipped(passages.tokens, entry.skip))
+        return kept if entry.slices is None else kept.unweighed()
 
     def _split(self, weights: sp.csr_array) -> tuple[sp.csr_array, sp.csr_array]:
         """Return the weights that documents keep, and those that the slicing drops: none without slices."""
@@ -353,6 +399,18 @@ class Writer:
             latest.pieces[entries.pop().name].verify()
             words = pieces.pop().words() + words
         return (*entries, self._write_file(word_arrays(words)))
+
+    def _write_roots(self, latest: Snapshot) -> tuple[RootEntry, ...]:
+        """Return the folders that the index follows; write the lists of those whose files have changed."""
+        entries = {entry.name: entry for entry in latest.manifest.roots}
+        for name, root in self.followed.items():
+            entry = entries.get(name)
+            if entry is None or root.files != read_list(latest.followed[entry.files.name]):
+                files = write_list(self.base.folder / FOLLOWED, root.files)
+            else:
+                files = entry.files
+            entries[name] = RootEntry(name, root.location, root.whole, root.parts, files, root.text_field)
+        return tuple(entries.values())
 
     def _write_file(self, arrays: Mapping[str, Any]) -> FileEntry:
         name = new_name()

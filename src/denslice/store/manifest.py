@@ -72,6 +72,18 @@ class SegmentEntry:
 
 
 @dataclass(frozen=True)
+class RootEntry:
+    """A folder that the index follows, and the file that lists what was read from it."""
+
+    name: str  # the first part of the ids of its documents
+    location: str  # its absolute path
+    whole: bool  # whether all of its files are followed, or only its `parts`
+    parts: tuple[str, ...]  # files and folders, by their paths in it
+    files: FileEntry
+    text_field: str | None = None  # the column of its tables that holds the text, if it was named
+
+
+@dataclass(frozen=True)
 class Manifest:
     """An index at one commit.
 
@@ -94,6 +106,7 @@ class Manifest:
     passages: bool = False  # whether documents are cut into passages
     segments: tuple[SegmentEntry, ...] = ()
     vocabulary: tuple[FileEntry, ...] = ()
+    roots: tuple[RootEntry, ...] = ()
 
     @property
     def docs(self) -> int:
@@ -192,6 +205,7 @@ def _manifest(body: dict[str, Any]) -> Manifest:
     fields["slicing"] = SlicingEntry(**{**_known(SlicingEntry, slicing), "places": _file(slicing["places"])})
     fields["segments"] = tuple(map(_segment, fields["segments"]))
     fields["vocabulary"] = tuple(FileEntry(one["name"], _stored(one["file"])) for one in fields["vocabulary"])
+    fields["roots"] = tuple(map(_root, fields.get("roots", ())))
     return Manifest(**fields)
 
 
@@ -204,6 +218,11 @@ def _known(kind: type[Any], entry: Mapping[str, Any]) -> dict[str, Any]:
 def _segment(entry: dict[str, Any]) -> SegmentEntry:
     files = {name: _stored(stored) for name, stored in entry["files"].items()}
     return SegmentEntry(**{**_known(SegmentEntry, entry), "files": files, "deletions": _file(entry["deletions"])})
+
+
+def _root(entry: dict[str, Any]) -> RootEntry:
+    parts, files = tuple(entry["parts"]), _file(entry["files"])
+    return RootEntry(**{**_known(RootEntry, entry), "parts": parts, "files": files})
 
 
 def _file(entry: dict[str, Any] | None) -> FileEntry | None:

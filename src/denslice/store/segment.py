@@ -23,7 +23,7 @@ from denslice.store.files import StoredFile, damaged
 from denslice.store.folder import Folder
 from denslice.store.manifest import FileEntry, SegmentEntry, new_name
 from denslice.store.segment_writer import DENSE_FILE, LEXICAL_FILE, StoredBatch
-from denslice.vectors import Array, Ints, Passages, csr, spread
+from denslice.vectors import Array, Floats, Ints, Passages, csr, spread
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -160,16 +160,31 @@ class Segment:
         """Return the tokens of all passages of these rows as positions in `kept`, and where those of each begin."""
         assert self.passage_starts is not None
         numbers = self.passage_numbers(rows)
-        starts, tokens = self._passage_tokens
-        begins, ends = starts[numbers].astype(np.int64), starts[numbers + 1].astype(np.int64)
-        if (ends < begins).any() or ends.max(initial=0) > len(tokens):
-            raise damaged(self.words.path, "the tokens of its passages do not ascend")
+        begins, ends = self._token_ranges(numbers)
         counts = ends - begins
         row_of = np.repeat(rows, self.passage_starts[rows + 1].astype(np.int64) - self.passage_starts[rows])
-        found = tokens[spread(begins, ends)] + np.repeat(self.kept.starts[row_of].astype(np.int64), counts)
+        found = self._passage_tokens[1][spread(begins, ends)] + np.repeat(
+            self.kept.starts[row_of].astype(np.int64), counts
+        )
         if (found >= np.repeat(self.kept.starts[row_of + 1], counts)).any():
             raise damaged(self.words.path, "a passage has a token that its document does not have")
         return found, np.concatenate([[0], np.cumsum(counts)])
+
+    def _token_ranges(self, passages: Ints) -> tuple[Ints, Ints]:
+        """Return where the tokens of these passages begin and end."""
+        starts, tokens = self._passage_tokens
+        begins, ends = starts[passages].astype(np.int64), starts[passages + 1].astype(np.int64)
+        if (ends < begins).any() or ends.max(initial=0) > len(tokens):
+            raise damaged(self.words.path, "the tokens of its passages do not ascend")
+        return begins, ends
+
+    def _passage_weights(self, rows: Ints) -> Floats:
+        """Return the weights of the tokens that `passage_tokens` returns, of 0 where they are not known."""
+        begins, ends = self._token_ranges(self.passage_numbers(rows))
+        if "passage_weights" not in self.words:  # an earlier version wrote the segment, or its documents are sliced
+            return np.zeros((ends - begins).sum(), np.float32)
+        weights = self.words.array("passage_weights", "float16", len(self._passage_tokens[1]))
+        return weights[spread(begins, ends)].astype(np.float32)
 
     def _counted_keys(self, rows: Ints) -> Ints:
         """Return the kept tokens of these rows, each once for every passage that has it."""
@@ -204,8 +219,8 @@ class Segment:
         shape = (len(starts) - 1, int(keys.max(initial=0)) + 1)
         cut = self.places(rows[counts > 1])
         places = [cut.get(row, ()) for row in rows.tolist()]
-        having = csr((np.ones(len(keys), np.float32), keys, starts), shape)
-        return Passages(np.concatenate([[0], np.cumsum(counts)]), having, places)
+        weights = csr((self._passage_weights(rows), keys, starts), shape)
+        return Passages(np.concatenate([[0], np.cumsum(counts)]), weights, places)
 
     @cached_property
     def lengths(self) -> Array:

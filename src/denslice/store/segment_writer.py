@@ -8,20 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
-from denslice.errors import InputError
 from denslice.records import Doc
 from denslice.store.container import write_container
 from denslice.store.docs_sqlite import DOCS_FILE, DocumentsWriter
 from denslice.store.files import seal, sync_folder
 from denslice.store.manifest import SegmentEntry
-from denslice.vectors import Array, Ints, Passages, csr, joined_passages, no_weights, stacked
+from denslice.vectors import Array, Floats, Ints, Passages, csr, joined_passages, no_weights, rounded, stacked
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
 LEXICAL_FILE, DENSE_FILE = "words.arrays", "dense.arrays"
-LARGEST_FLOAT16 = float(np.finfo(np.float16).max)
 POSTING_STEPS = 255  # a posting's weight in steps of its list's maximum, uint8
 
 
@@ -110,18 +109,6 @@ class SegmentWriter:
         self.documents.close()
 
 
-def rounded(weights: sp.csr_array) -> sp.csr_array:
-    """Return the weights as they are stored: rounded to float16, without those that round to 0. Data stays float32."""
-    if weights.nnz and weights.data.max() > LARGEST_FLOAT16:
-        raise InputError(f"weight {weights.data.max():g} is too large: at most {LARGEST_FLOAT16:,.0f} can be stored")
-    stored = csr((weights.data.astype(np.float16), weights.indices, weights.indptr), weights.shape)
-    stored.data = stored.data.astype(np.float32)
-    if (stored.data == 0).any():
-        stored = stored.copy()
-        stored.eliminate_zeros()
-    return stored
-
-
 def _id_arrays(ids: list[str]) -> dict[str, Array]:
     encoded = [id.encode() for id in ids]
     text = np.frombuffer(b"".join(encoded), dtype=np.uint8)
@@ -140,7 +127,8 @@ def _row_arrays(name: str, weights: sp.csr_array) -> dict[str, Array]:
 def _passage_arrays(passages: Passages, kept: sp.csr_array) -> tuple[dict[str, Array], Ints]:
     """Return the passages of each row, and the tokens of each passage as positions among the kept tokens of its row.
 
-    Beside them, return how many passages have each kept token (weights,).
+    Beside them, return how many passages have each kept token (weights,). The weights of passages are left out if none
+    are known.
     """
     tokens, width = passages.tokens, np.int64(max(passages.tokens.shape[1], kept.shape[1], 1))
     row_of = np.repeat(np.arange(kept.shape[0]), np.diff(passages.starts))  # (passages,)
@@ -158,7 +146,21 @@ def _passage_arrays(passages: Passages, kept: sp.csr_array) -> tuple[dict[str, A
         "passage_token_starts": before[tokens.indptr].astype(np.uint32),
         "passage_tokens": places.astype(np.uint16 if longest <= 1 << 16 else np.uint32),
     }
+    weights = _known_weights(tokens, is_kept)[is_kept]
+    if weights.any():
+        arrays["passage_weights"] = weights.astype(np.float16)
     return arrays, np.maximum(having, 1)  # a document of one passage has no list of its own
+
+
+def _known_weights(tokens: sp.csr_array, is_kept: npt.NDArray[np.bool_]) -> Floats:
+    """Return the weights of tokens in their passages, of 0 in a passage with a token that its document does not keep.
+
+    Without that token the passage cannot be a part of another document.
+    """
+    passage_of = np.repeat(np.arange(tokens.shape[0]), np.diff(tokens.indptr))
+    dropped = np.bincount(passage_of, ~is_kept, tokens.shape[0])
+    weights: Floats = np.where(dropped[passage_of] > 0, np.float32(0), tokens.data)
+    return weights
 
 
 def _frequency_arrays(kept: sp.csr_array, lost: sp.csr_array, having: Ints) -> dict[str, Array]:

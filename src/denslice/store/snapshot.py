@@ -26,8 +26,9 @@ from denslice.vectors import Ints
 VOCABULARY = "vocabulary"  # its pieces, and the slicing of its tokens
 UPGRADE = "upgrade"  # the new index that an upgrade builds
 UPGRADE_REMAINS = (UPGRADE, "old", "slicing.npy")  # left by an upgrade that died after its commit; two are of format 2
+FOLLOWED = "followed"  # the lists of files of the folders that the index follows
 WRITING = "writing"  # segments that are not committed yet
-SUBFOLDERS = (SEGMENTS, DELETIONS, VOCABULARY, WRITING)
+SUBFOLDERS = (SEGMENTS, DELETIONS, VOCABULARY, FOLLOWED, WRITING)
 SESSION_LOCK = ".lock"  # suffix of the lock that a live writer holds
 OPEN_ATTEMPTS = 20  # while commits follow one another
 
@@ -44,6 +45,7 @@ class Snapshot:
     segments: tuple[Segment, ...]
     pieces: dict[str, Container]  # of the vocabulary, by name
     places: Container | None  # the slice of each token
+    followed: dict[str, Container]  # the lists of files of the folders that are followed, by the names of the lists
 
     def __init__(self, path: Path, before: Snapshot | None = None, descends: bool = False) -> None:
         self._found_before = before.words.found if before and descends else None
@@ -100,7 +102,7 @@ class Snapshot:
 
     def verify(self) -> None:
         """Read every file in full; raise IndexFormatError naming the first that has changed."""
-        for part in (*self.segments, *self.pieces.values(), self.places):
+        for part in (*self.segments, *self.pieces.values(), *self.followed.values(), self.places):
             if part is not None:
                 part.verify()
 
@@ -109,6 +111,7 @@ class Snapshot:
         manifest = self.manifest
         files = [file for entry in manifest.segments for file in entry.files.values()]
         single = [*manifest.vocabulary, manifest.slicing.places, *(entry.deletions for entry in manifest.segments)]
+        single += [root.files for root in manifest.roots]
         return sum(file.bytes for file in files) + sum(entry.file.bytes for entry in single if entry)
 
     def _open(self, path: Path, before: Snapshot | None) -> None:
@@ -132,6 +135,9 @@ class Snapshot:
         self.segments = tuple(segment.with_deletions_of(home, entry) for segment, entry in both)
         pieces = before.pieces if before else {}
         self.pieces = {one.name: pieces.get(one.name) or _mapped(home, one) for one in manifest.vocabulary}
+        lists = before.followed if before else {}
+        files = [root.files for root in manifest.roots]
+        self.followed = {one.name: lists.get(one.name) or _mapped(home, one, FOLLOWED) for one in files}
         places = manifest.slicing.places
         shared = before.places if before and before.manifest.slicing.places == places else None
         self.places = None if places is None else shared or _mapped(home, places)
@@ -143,8 +149,8 @@ class Snapshot:
             return False
 
 
-def _mapped(home: Folder, entry: FileEntry) -> Container:
-    return Container.mapped(home, f"{VOCABULARY}/{entry.name}{ENDING}", entry.file)
+def _mapped(home: Folder, entry: FileEntry, part: str = VOCABULARY) -> Container:
+    return Container.mapped(home, f"{part}/{entry.name}{ENDING}", entry.file)
 
 
 def create(folder: Path, manifest: Manifest) -> None:
@@ -202,7 +208,7 @@ def sweep(folder: Path, manifest: Manifest) -> None:
     for name in UPGRADE_REMAINS:
         _remove(folder / name)
     kept = {folder.joinpath(*name.split("/")[:2]) for name in file_names(manifest)}  # files, and folders of segments
-    for part in (SEGMENTS, DELETIONS, VOCABULARY):
+    for part in (SEGMENTS, DELETIONS, VOCABULARY, FOLLOWED):
         for path in (folder / part).iterdir() if (folder / part).exists() else ():
             if path not in kept:
                 _remove(path)
@@ -215,7 +221,8 @@ def file_names(manifest: Manifest) -> list[str]:
     deletions = [f"{DELETIONS}/{e.deletions.name}{ENDING}" for e in manifest.segments if e.deletions]
     places = manifest.slicing.places
     single = [*manifest.vocabulary, *([places] if places else [])]
-    return [*segments, *deletions, *(f"{VOCABULARY}/{entry.name}{ENDING}" for entry in single)]
+    followed = [f"{FOLLOWED}/{root.files.name}{ENDING}" for root in manifest.roots]
+    return [*segments, *deletions, *followed, *(f"{VOCABULARY}/{entry.name}{ENDING}" for entry in single)]
 
 
 def _sweep_writing(part: Path) -> None:

@@ -10,7 +10,7 @@ from typing import IO, NamedTuple
 
 from denslice.corpus.compression import ending, is_compressed, open_bytes
 from denslice.corpus.lines import reading
-from denslice.corpus.text_encodings import SAMPLE, decoded, encoding_of
+from denslice.corpus.text_encodings import SAMPLE, decoded, encoding_of, is_wide
 from denslice.errors import InputError, UnreadableError
 
 LARGEST_FILE = 256 << 20  # bytes, decompressed, of a file that is read whole
@@ -27,12 +27,19 @@ class Problem(NamedTuple):
 
 @dataclass
 class SourceFile:
-    """A file to read. `name` is how ids and problems name it; `text_field` is the column that holds the text."""
+    """A file to read. `name` is how ids name it; `text_field` is the column that holds the text.
+
+    Of a file of lines, `start` and `end` may be the byte offsets of a part, at which lines begin.
+    """
 
     path: Path
     name: str
     text_field: str | None = None
     strict: bool = False
+    place: str = ""  # how problems name it, if not as ids do
+    start: int = 0
+    end: int | None = None
+    line: int | None = None  # of the record that was read last
     problems: list[Problem] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
@@ -60,39 +67,44 @@ class SourceFile:
 
     def text(self) -> str:
         """Return the whole file as text, in whatever encoding it is, with LF line ends."""
+        with reading(self.path), self.open() as file:
+            encoding_of(file.read(SAMPLE))  # a large binary is not read whole
         return decoded(self.data())
 
     def lines(self) -> Iterator[tuple[int, str]]:
         """Yield the number, from 1, and the text of each line that is not blank. The file is not read whole."""
         with reading(self.path), self.open() as file:
             encoding = encoding_of(file.read(SAMPLE))
-        if encoding in ("utf-16", "utf-32"):  # whose line feeds are not single bytes
+        if is_wide(encoding):
             yield from ((n, line) for n, line in enumerate(self.text().split("\n"), 1) if line.strip())
             return
         with reading(self.path), self.open() as file:
+            at = file.seek(self.start) if self.start else 0
             for number, raw in enumerate(iter(lambda: file.readline(LARGEST_LINE + 1), b""), 1):
+                if self.end is not None and at >= self.end:
+                    return
+                at += len(raw)
                 if len(raw) > LARGEST_LINE:
                     raise UnreadableError("large file", f"line {number} is larger than {LARGEST_LINE >> 20} MB")
                 line = self._decoded_line(number, raw, encoding)
-                if line and line.strip():
+                if line.strip():
                     yield number, line
 
-    def _decoded_line(self, number: int, raw: bytes, encoding: str) -> str | None:
+    def _decoded_line(self, number: int, raw: bytes, encoding: str) -> str:
+        """Return a line as text, in its own encoding if it is not in that of the file's beginning."""
         try:
-            line = raw.decode(encoding if number == 1 else encoding.removesuffix("-sig"))
-        except UnicodeDecodeError as error:
-            bad = error.object[error.start]
-            self.skip("bad line", f"byte 0x{bad:02x} is not {encoding}; convert the file to UTF-8", number)
-            return None
+            line = raw.decode(encoding if number == 1 and not self.start else encoding.removesuffix("-sig"))
+        except UnicodeDecodeError:
+            line = decoded(raw)
         return line.removesuffix("\n").removesuffix("\r")
 
     def skip(self, kind: str, problem: str, line: int | None = None) -> None:
         """Record that a part of the file is left out; raise InputError instead if reading is strict."""
-        place = self.name if line is None else f"{self.name}:{line}"
+        place = (self.place or self.name) + ("" if line is None else f":{line}")
         if self.strict:
             raise InputError(f"{place}: {problem}")
         self.problems.append(Problem(place, kind, problem))
 
     def remark(self, told: str) -> None:
         """Record what a person should know about how the file was read, such as a field that was guessed."""
-        self.remarks.append(f"{self.name}: {told}")
+        self.remarks.append(f"{self.place or self.name}: {told}")

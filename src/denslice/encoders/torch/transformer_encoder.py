@@ -38,6 +38,7 @@ class TransformerEncoder:
     reads = "text"
     batch_docs = 1_024
     uses_idf = False
+    has_model = True
 
     def __init__(
         self,
@@ -84,6 +85,9 @@ class TransformerEncoder:
     def encode_queries(self, texts: Sequence[str]) -> Encoded:
         """Return lexical weights (n, V) and dense vectors (n, D) of queries, which have a length limit of their own."""
         return self._encode(texts, self.model.config.query_length, self.model.config.query_prompt)
+
+    def text_lengths(self, texts: Sequence[str]) -> None:
+        """Return None: the weights do not depend on lengths."""
 
     def token(self, id: int) -> str:
         """Return the word piece with this id."""
