@@ -283,6 +283,17 @@ def test_opendocument_slides_are_pages(tmp_path: Path) -> None:
     assert text == "## Compilers\n\nA point\n\nTell a story.\f\f## Compilers"
 
 
+def test_a_flat_opendocument_text_is_read(tmp_path: Path) -> None:
+    content = unzipped(odf_xml("<office:text><text:h text:outline-level='1'>Parts</text:h></office:text>"))[
+        "content.xml"
+    ]
+    meta = b"<office:meta><title>Notes</title><creation-date>1843-09-01</creation-date></office:meta><office:body>"
+    raw = b"\xef\xbb\xbf<?xml version='1.0'?>\n" + content.replace(b"<office:body>", meta)
+    doc = read(read_odf, source(tmp_path, "a.fodt", raw))
+    assert (doc.text, doc.title, doc.meta) == ("# Parts", "Notes", {"date": "1843-09-01"})
+    assert unreadable(read_odf, source(tmp_path, "b.fodt", raw[:-9])).kind == "damaged file"
+
+
 def test_an_encrypted_opendocument_file_is_unreadable(tmp_path: Path) -> None:
     manifest = "<m><file-entry full-path='content.xml'><encryption-data/></file-entry></m>"
     raw = zipped(unzipped(odf_xml("")) | {"META-INF/manifest.xml": manifest})
