@@ -56,7 +56,7 @@ def shown_number(number: float, kind: NumberKind = NumberKind.PLAIN, from_1904: 
     if kind is NumberKind.PERCENT:
         return f"{shown_number(round(100 * number, PERCENT_DIGITS))}%"
     days = number + DAYS_TO_1904 if from_1904 else number
-    if kind is not NumberKind.PLAIN and 0 <= days <= LAST_DAY:
+    if kind is not NumberKind.PLAIN and 0 <= days < LAST_DAY + 1:
         return _time(number) if kind is NumberKind.TIME else _date(days, kind)
     is_whole = abs(number) < LARGEST_WHOLE and number == int(number)
     return str(int(number)) if is_whole else f"{number:.{DIGITS}g}"
@@ -67,7 +67,7 @@ def _date(days: float, kind: NumberKind) -> str:
     if days < 1:
         return _time(days)
     first = datetime(1899, 12, 31) if days < FALSE_LEAP_DAY else datetime(1899, 12, 30)
-    date = first + timedelta(seconds=round(days * SECONDS))
+    date = first + timedelta(seconds=min(round(days * SECONDS), SECONDS * (LAST_DAY + 1) - 1))
     is_midnight = not (date.hour or date.minute or date.second)
     return date.date().isoformat() if kind is NumberKind.DATE or is_midnight else date.isoformat(" ")
 

@@ -5,32 +5,51 @@ What was deleted with tracking, comments, and the headers and footers of pages a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from denslice.corpus.formats.file_damage import damage_reported
 from denslice.corpus.formats.office_archive import OfficeArchive, Properties, office_archive
 from denslice.corpus.formats.own_metadata import own_metadata, own_title
 from denslice.corpus.formats.source_file import SourceFile
 from denslice.corpus.formats.text_blocks import TextBlock, heading, item, joined, paragraph, row
-from denslice.corpus.formats.xml_elements import Element, attribute, child, local
+from denslice.corpus.formats.xml_elements import Element, attribute, child, local, parsed_xml, texts_of
+from denslice.corpus.lines import reading
 from denslice.errors import UnreadableError
 from denslice.records import Doc
 
 SPACES = {"tab": "\t", "line-break": "\n"}
 NOT_TEXT = frozenset(("annotation", "tracked-changes", "ruby-text", "note-citation", "forms", "sequence-decls", "desc"))
 BESIDE_TEXT = frozenset(("note-body", "text-box", "table"))  # follow the paragraph that they are in
+SPACE_BEFORE = 64  # bytes before XML, at most
 MOST_SPACES = 1_000  # that one element stands for
 SLIDE_LEVEL = 2  # of the heading that a slide's title is
 
 
 def read_odf(file: SourceFile) -> Iterator[Doc]:
-    """Yield the file as one document with Markdown headings; there is a form feed between slides."""
-    with office_archive(file) as archive:
-        check_unencrypted(archive)
-        body = child(archive.xml("content.xml"), "body")
-        slides = child(body, "presentation")
-        text = joined(_blocks(body)) if slides is None else _slide_texts(slides)
-        title, meta = odf_properties(archive)
-    yield Doc("", text, title, meta)
+    """Yield the file as one document with Markdown headings; there is a form feed between slides.
+
+    A flat file (.fodt) is one XML document in place of a zip.
+    """
+    if _is_xml(file):
+        root = parsed_xml(file.data())
+        with damage_reported():
+            doc = _doc(child(root, "body"), _properties(texts_of(child(root, "meta"))))
+    else:
+        with office_archive(file) as archive:
+            check_unencrypted(archive)
+            doc = _doc(child(archive.xml("content.xml"), "body"), odf_properties(archive))
+    yield doc
+
+
+def _is_xml(file: SourceFile) -> bool:
+    with reading(file.path), file.open() as stream:
+        return stream.read(SPACE_BEFORE).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<")
+
+
+def _doc(body: Element | None, properties: Properties) -> Doc:
+    slides = child(body, "presentation")
+    text = joined(_blocks(body)) if slides is None else _slide_texts(slides)
+    return Doc("", text, properties.title, properties.meta)
 
 
 def check_unencrypted(archive: OfficeArchive) -> None:
@@ -43,7 +62,10 @@ def check_unencrypted(archive: OfficeArchive) -> None:
 
 def odf_properties(archive: OfficeArchive) -> Properties:
     """Return what an OpenDocument file says about itself."""
-    found = archive.texts("meta.xml", "meta")
+    return _properties(archive.texts("meta.xml", "meta"))
+
+
+def _properties(found: Mapping[str, str]) -> Properties:
     author = found.get("initial-creator") or found.get("creator", "")
     date = found.get("creation-date") or found.get("date", "")
     return Properties(own_title(found.get("title", "")), own_metadata(author, date, found.get("language", "")))

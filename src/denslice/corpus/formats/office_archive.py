@@ -15,8 +15,9 @@ from typing import NamedTuple
 from denslice.corpus.formats.file_damage import damage_reported
 from denslice.corpus.formats.own_metadata import own_metadata, own_title
 from denslice.corpus.formats.source_file import SourceFile
-from denslice.corpus.formats.xml_elements import Element, child, local, parsed_xml, streamed_xml, whole_text
+from denslice.corpus.formats.xml_elements import Element, child, parsed_xml, streamed_xml, texts_of
 from denslice.corpus.formats.zip_limits import checked_zip, read_entry
+from denslice.corpus.lines import reading
 from denslice.errors import UnreadableError
 
 OLE = bytes.fromhex("d0cf11e0a1b11ae1")  # the container of older Office files, and of encrypted newer ones
@@ -82,10 +83,9 @@ class OfficeArchive:
     def texts(self, name: str | None, *path: str) -> dict[str, str]:
         """Return the texts of the elements at this path in a part by their names; none if it cannot be read."""
         try:
-            parent = None if name is None or not self.has(name) else child(self.xml(name), *path)
+            return {} if name is None or not self.has(name) else texts_of(child(self.xml(name), *path))
         except UnreadableError:
             return {}
-        return {} if parent is None else {local(one): whole_text(one) for one in parent}
 
     def properties(self) -> Properties:
         """Return the core properties of Office Open XML. Damage to them is no reason not to read the document."""
@@ -113,7 +113,7 @@ def check_ole(file: SourceFile) -> None:
 
 def is_ole(file: SourceFile) -> bool:
     """Return whether the file is a container of older Office files."""
-    with file.open() as stream:
+    with reading(file.path), file.open() as stream:
         return stream.read(len(OLE)) == OLE
 
 

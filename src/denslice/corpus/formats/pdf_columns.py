@@ -16,6 +16,7 @@ NARROWEST_GUTTER = 8  # points
 NARROWEST_COLUMN = 100  # points
 MIDDLE = (0.3, 0.7)  # of the width of the text: where a gutter is looked for
 MOST_ACROSS = 0.4  # of all lines, that cross a gutter: titles, abstracts, figures
+STRAY = 0.05  # of all lines, that may reach into a gutter
 FILLED_WIDTH, FILLED_SHARE = 0.75, 0.6  # at least so wide, of the widest line, are so many lines of prose
 ALTERNATING_SHARE = 0.6  # of the lines of a column, that have their neighbour in the other one next to them
 WIDEST_SPACE = 0.8  # between words, of the height of a line
@@ -90,7 +91,7 @@ def _is_beside(one: TextBox, other: TextBox) -> bool:
 
 
 def _gutter(lines: Sequence[TextBox]) -> float | None:
-    """Return the middle of the widest strip, in the middle of the text, that few lines cross."""
+    """Return the middle of the widest strip, in the middle of the text, that the fewest lines cross."""
     first, last = min(line.left for line in lines), max(line.right for line in lines)
     changes = [0] * (int(last - first) + 3)
     for line in lines:
@@ -98,7 +99,10 @@ def _gutter(lines: Sequence[TextBox]) -> float | None:
         changes[int(line.right - first) + 1] -= 1
     begin, end = (int(share * (last - first)) for share in MIDDLE)
     crossing = list(accumulate(changes))[begin:end]  # lines at each point of the width
-    crossed = [-1, *(at for at, count in enumerate(crossing) if count > MOST_ACROSS * len(lines)), len(crossing)]
+    fewest = min(crossing, default=len(lines)) + max(1, int(STRAY * len(lines)))
+    if fewest > MOST_ACROSS * len(lines):
+        return None
+    crossed = [-1, *(at for at, count in enumerate(crossing) if count > fewest), len(crossing)]
     before, after = max(pairwise(crossed), key=lambda strip: strip[1] - strip[0])
     return first + begin + (before + after + 1) / 2 if after - before > NARROWEST_GUTTER else None
 

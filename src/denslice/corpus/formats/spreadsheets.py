@@ -52,7 +52,7 @@ def _sheets(file: SourceFile, archive: OfficeArchive) -> tuple[Iterable[Sheet], 
 
 
 def _text(file: SourceFile, sheets: Iterable[Sheet]) -> str:
-    limits = _SheetLimits(file)
+    limits = _SheetLimits(file, MOST_CELLS, MOST_LETTERS)
     return joined(block for sheet in sheets for block in _blocks(sheet, limits))
 
 
@@ -66,8 +66,8 @@ class _SheetLimits:
     """What may still be read of a file."""
 
     file: SourceFile
-    cells: int = MOST_CELLS
-    letters: int = MOST_LETTERS
+    cells: int
+    letters: int
 
     def rows(self, sheet: Sheet) -> Iterator[SheetRow]:
         """Yield the rows of a sheet that hold something, until a limit is reached; then report the rest."""

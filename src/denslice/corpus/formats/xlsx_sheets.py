@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from denslice.corpus.formats.number_formats import BUILT_IN, NumberKind, kind_of_format, shown_number
 from denslice.corpus.formats.office_archive import OfficeArchive, relation_id
 from denslice.corpus.formats.sheet_rows import Sheet, SheetCell, SheetRow
 from denslice.corpus.formats.xml_elements import Element, child, local, whole_text
 
+DECIMALS = "0123456789"
+TEXTS = ("s", "str", "inlineStr")  # types of cells that hold text
 BOOLEANS = {"0": "FALSE", "1": "TRUE", "false": "FALSE", "true": "TRUE"}
-_reference = re.compile(r"([A-Z]{1,3})[0-9]{1,7}", re.IGNORECASE)
 _escaped = re.compile("_x([0-9A-Fa-f]{4})_")
 
 
@@ -48,27 +50,24 @@ class _CellReader:
     def _row(self, row: Element) -> SheetRow:
         cells: dict[int, SheetCell] = {}
         column = 0
+        value = row.tag.removesuffix("row") + "v"  # in the namespace of the row
         for cell in row:
-            column = _column(cell.get("r", "")) or column + 1
-            shown = self._shown(cell)
-            text = " ".join(shown.text.split())
+            column = _column(cell.get("r", "").rstrip(DECIMALS)) or column + 1
+            kind = cell.get("t", "n")
+            text = _string(cell) if kind == "inlineStr" else self._text(kind, cell.findtext(value, ""), cell)
+            text = " ".join(text.split())
             if text:
-                cells[column] = shown._replace(text=text)
+                cells[column] = SheetCell(text, kind in TEXTS)
         return cells
 
-    def _shown(self, cell: Element) -> SheetCell:
+    def _text(self, kind: str, value: str, cell: Element) -> str:
         """Return what a cell shows. Of a formula this is the result that was stored; an error shows nothing."""
-        kind = cell.get("t", "n")
-        if kind == "inlineStr":
-            return SheetCell(_string(cell))
-        value = child(cell, "v")
-        given = "" if value is None else (value.text or "").strip()
         if kind == "s":
-            at = int(given) if given.isdecimal() else len(self.strings)
-            return SheetCell(self.strings[at] if at < len(self.strings) else "")
+            at = int(value) if value.isdecimal() else len(self.strings)
+            return self.strings[at] if at < len(self.strings) else ""
         if kind == "n":
-            return SheetCell(self._number(given, cell.get("s", "")), False)
-        return SheetCell("" if kind == "e" else BOOLEANS.get(given, given) if kind == "b" else given, kind == "str")
+            return self._number(value, cell.get("s", "0")) if value else ""
+        return "" if kind == "e" else BOOLEANS.get(value, value) if kind == "b" else value
 
     def _number(self, given: str, style: str) -> str:
         try:
@@ -79,11 +78,13 @@ class _CellReader:
         return shown_number(number, self.kinds[at] if at < len(self.kinds) else NumberKind.PLAIN, self.from_1904)
 
 
-def _column(reference: str) -> int:
-    """Return the number, from 1, of the column that a reference such as AB12 names, or 0 if it is none."""
-    match = _reference.fullmatch(reference)
+@lru_cache
+def _column(letters: str) -> int:
+    """Return the number of a column from 1, or 0 if it has no letters that name one."""
+    if not 0 < len(letters) <= len("XFD") or not letters.isascii() or not letters.isalpha():
+        return 0
     number = 0
-    for letter in match[1].upper() if match else "":
+    for letter in letters.upper():
         number = 26 * number + ord(letter) - ord("A") + 1
     return number
 

@@ -56,6 +56,11 @@ def whole_text(element: Element) -> str:
     return "".join([*own, *(whole_text(inner) + (inner.tail or "") for inner in element)])
 
 
+def texts_of(parent: Element | None) -> dict[str, str]:
+    """Return the texts of the children of an element by their local names."""
+    return {} if parent is None else {local(one): whole_text(one) for one in parent}
+
+
 def _lxml() -> Any:
     try:
         from lxml import etree
