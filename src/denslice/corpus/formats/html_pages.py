@@ -65,9 +65,9 @@ def _main_text(tree: HtmlElement) -> str:
 
     try:
         found = _extraction()(tree, include_comments=False, include_formatting=True)
+        return "" if found is None else tree_text(_as_html(found.body))
     except (*FAILURES, LxmlError):
         return ""
-    return "" if found is None else tree_text(_as_html(found.body))
 
 
 @cache
@@ -84,7 +84,8 @@ def _extraction() -> Any:
 def _as_html(body: HtmlElement) -> HtmlElement:
     """Return the tree of trafilatura with the tags of HTML."""
     for element in body.iter("*"):
-        element.tag = _html_tag(element)
+        if (tag := _html_tag(element)) != element.tag:  # a tag of the page may be one that lxml would not set
+            element.tag = tag
         element.attrib.clear()  # it keeps styles, of which some hide what it found
         if element.tag == "pre":
             element.set("class", "code")
