@@ -130,6 +130,15 @@ def test_a_zip_of_too_many_entries_is_refused_before_they_are_listed(
     assert kind_of(tmp_path, zipped({str(number): "" for number in range(11)})) == "damaged file"
 
 
+def test_an_entry_before_the_beginning_of_the_zip_is_damaged(tmp_path: Path) -> None:
+    raw = bytearray(zipped({"a": "words"}))
+    at = raw.index(b"PK\x05\x06") + 16  # where the zip says that its list of entries is
+    raw[at : at + 4] = struct.pack("<L", 50_000)
+    with pytest.raises(UnreadableError) as error, checked_zip(source(tmp_path, "a.epub", bytes(raw))) as archive:
+        read_entry(archive, "a")
+    assert error.value.kind == "damaged file"
+
+
 def test_methods_whose_output_python_does_not_bound_are_refused(tmp_path: Path) -> None:
     assert kind_of(tmp_path, zipped({"a": bytes(1000)}, zipfile.ZIP_BZIP2)) == "damaged file"
 
@@ -323,6 +332,10 @@ def test_entities_that_a_page_declares_are_not_resolved(tmp_path: Path) -> None:
 
 def test_control_characters_do_not_hide_the_main_text(tmp_path: Path) -> None:
     assert page(tmp_path, ARTICLE.replace("Fish", "\x01\x0bFish")).text.count("came back first") == 1
+
+
+def test_a_tag_that_is_no_name_does_not_hide_the_main_text(tmp_path: Path) -> None:
+    assert "Fish came back" in page(tmp_path, ARTICLE.replace("Fish", '<et="utf-8">Fish')).text
 
 
 def test_an_extraction_that_fails_leaves_the_visible_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,14 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from denslice.corpus.formats.declared_charsets import decoded_as, page_charset
-from denslice.corpus.formats.html_text import main_element, parsed_html, text_without_tree, tree_text, visible_text
+from denslice.corpus.formats.html_text import (
+    SMALLEST_SHARE,
+    main_element,
+    parsed_html,
+    text_without_tree,
+    tree_text,
+    visible_text,
+)
 from denslice.corpus.formats.page_metadata import page_metadata, page_title
 from denslice.corpus.formats.source_file import SourceFile
 from denslice.errors import MissingExtraError
@@ -19,7 +26,6 @@ if TYPE_CHECKING:
 
 MOST_ELEMENTS = 50_000  # of a page whose main text is looked for; it takes about a second for 10,000
 SHORTEST_MAIN = 250  # characters; of a page where it finds fewer, trafilatura returns all text, with the hidden
-SMALLEST_SHARE = 0.1  # of the visible text; a page of which less is found is no article, but a list or a form
 TAGS = {"row": "tr", "cell": "td", "item": "li", "quote": "blockquote", "lb": "br"}  # of trafilatura, in HTML
 FAILURES = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
@@ -59,9 +65,9 @@ def _main_text(tree: HtmlElement) -> str:
 
     try:
         found = _extraction()(tree, include_comments=False, include_formatting=True)
+        return "" if found is None else tree_text(_as_html(found.body))
     except (*FAILURES, LxmlError):
         return ""
-    return "" if found is None else tree_text(_as_html(found.body))
 
 
 @cache
@@ -78,7 +84,8 @@ def _extraction() -> Any:
 def _as_html(body: HtmlElement) -> HtmlElement:
     """Return the tree of trafilatura with the tags of HTML."""
     for element in body.iter("*"):
-        element.tag = _html_tag(element)
+        if (tag := _html_tag(element)) != element.tag:  # a tag of the page may be one that lxml would not set
+            element.tag = tag
         element.attrib.clear()  # it keeps styles, of which some hide what it found
         if element.tag == "pre":
             element.set("class", "code")

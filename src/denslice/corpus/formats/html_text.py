@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from lxml.html import HtmlElement
 
 LONGEST_TAG = 4096  # characters; libxml2 compares each attribute of a tag with all others
+SMALLEST_SHARE = 0.1  # of the visible text; what is less is not the main text, and the page a list or a form
+# Tags within words and sentences. Of thousands in one paragraph, trafilatura keeps the text before each in memory.
+WITHOUT_MEANING = ("ruby", "rp", "rt", "wbr", "b", "strong", "i", "em", "u", "kbd", "tt", "samp", "var")
 FURNITURE = frozenset({"nav", "aside", "footer"})  # of a page around and between its main text
 # The quantifiers are possessive and the alternatives exclude each other, so that both take linear time.
 _open_tag = re.compile(r"""<([a-zA-Z][\w:-]*+)(?:[^<>"']++|"[^"]*+"|'[^']*+')*+>""")
@@ -47,7 +50,7 @@ def parsed_html(text: str) -> HtmlElement | None:
         return None
     for element in tree.iter("rp", "rt"):  # how a word is pronounced, in the middle of it
         element.text = None
-    etree.strip_tags(tree, "ruby", "rp", "rt", "wbr")
+    etree.strip_tags(tree, *WITHOUT_MEANING)
     return tree
 
 
@@ -75,7 +78,8 @@ def visible_text(tree: HtmlElement) -> str:
     """Return the text of a page's main element, or of the page without navigation, or all there is."""
     main = main_element(tree)
     text = "" if main is None else tree_text(main, FURNITURE)
-    return text or tree_text(tree, frozenset({"nav"})) or tree_text(tree)
+    whole = tree_text(tree, frozenset({"nav"})) or tree_text(tree)
+    return text if text and len(text) >= SMALLEST_SHARE * len(whole) else whole
 
 
 def main_element(tree: HtmlElement) -> HtmlElement | None:

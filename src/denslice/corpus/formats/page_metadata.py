@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections import deque
 from collections.abc import Iterator, Sequence
 from datetime import date
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -101,21 +103,20 @@ def _linked_data(tree: HtmlElement) -> dict[str, Any]:
     """Return the first object of the page's JSON-LD that has a date of publication, or nothing."""
     for script in tree.iterfind(".//script[@type='application/ld+json']"):
         try:
-            values = [json.loads(script.text or "")]
+            outer = json.loads(script.text or "")
         except (ValueError, RecursionError):
             continue
-        for value in _inner_values(values):
+        for value in islice(_inner_values(outer), MOST_VALUES):
             if isinstance(value, dict) and "datePublished" in value:
                 return value
     return {}
 
 
-def _inner_values(values: list[Any]) -> Iterator[Any]:
-    """Yield values and what they hold, level by level."""
-    for _ in range(MOST_VALUES):
-        if not values:
-            return
-        value = values.pop(0)
+def _inner_values(outer: Any) -> Iterator[Any]:
+    """Yield a value and what it holds, level by level."""
+    values = deque([outer])
+    while values:
+        value = values.popleft()
         yield value
         values += value if isinstance(value, list) else value.values() if isinstance(value, dict) else ()
 

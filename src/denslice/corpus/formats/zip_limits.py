@@ -71,7 +71,7 @@ def _check_headers(entries: Sequence[zipfile.ZipInfo], packed: int) -> None:
 
 def _is_larger_than_declared(raw: bytes, entry: zipfile.ZipInfo) -> bool:
     """Return whether a deflated entry goes on after its declared size; zipfile would unpack all of it to cut it."""
-    if entry.compress_type != zipfile.ZIP_DEFLATED or entry.header_offset + LOCAL_HEADER > len(raw):
+    if entry.compress_type != zipfile.ZIP_DEFLATED or not 0 <= entry.header_offset <= len(raw) - LOCAL_HEADER:
         return False
     start = entry.header_offset + LOCAL_HEADER + sum(struct.unpack_from("<HH", raw, entry.header_offset + 26))
     packed = memoryview(raw)[start : start + entry.compress_size]
