@@ -15,18 +15,6 @@ from denslice.index.index import Index
 from denslice.records import Doc
 
 MODULES = ("bisect", "calendar", "copy", "csv", "datetime", "difflib", "glob", "heapq", "string", "textwrap")
-    "bisect",
-    "calendar",
-    "copy",
-    "csv",
-    "datetime",
-    "difflib",
-    "glob",
-    "heapq",
-    "json.tool",
-    "string",
-    "textwrap",
-)
 ANSWERS = ("python/textwrap.md", "python/datetime.md", "python/difflib.md")
 
 
