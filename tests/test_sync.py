@@ -179,7 +179,7 @@ def test_a_single_file_is_followed_with_the_id_that_its_folder_gives_it(tmp_path
 
 def test_a_folder_that_moved_keeps_its_ids_and_nothing_is_read(index: Index, notes: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
-    moved = shutil.move(notes, tmp_path / "elsewhere" / "notes")
+    moved = Path(shutil.move(notes, tmp_path / "elsewhere" / "notes"))
     done = index.sync(moved)
     assert (done.added, done.changed, done.removed, done.unchanged) == (0, 0, 0, 3)
     write(moved / "d.md", "deer")
