@@ -6,6 +6,7 @@ import base64
 import io
 import logging
 import struct
+import sys
 import zipfile
 from collections.abc import Callable, Iterable
 from email.message import EmailMessage
@@ -22,7 +23,7 @@ from denslice.corpus.formats.source_file import SourceFile
 from denslice.corpus.formats.web_archives import read_mhtml
 from denslice.corpus.formats.zip_limits import checked_zip, read_entry
 from denslice.corpus.markup import markup_of
-from denslice.errors import InputError, UnreadableError
+from denslice.errors import InputError, MissingExtraError, UnreadableError
 from denslice.records import Doc, checked_docs
 
 ARTICLE = """<!DOCTYPE html>
@@ -316,6 +317,24 @@ def test_what_follows_something_huge_is_read(tmp_path: Path, huge: str) -> None:
     assert page(tmp_path, f"<p>before</p>{huge}<p>after").text.split() == ["before", "after"]
 
 
+@pytest.mark.parametrize(
+    "stray", ['<p class="a" ">', "<p title=it's>", '<!-- <p lang=x "> -->', '<script>if(a<b)c="\\"";</script>']
+)
+def test_a_stray_quote_swallows_nothing(tmp_path: Path, stray: str) -> None:
+    text = page(tmp_path, f"<p>before {stray} here{' words <b>in</b> between' * 500} <p class='x'>after").text
+    assert text.count("words in between") == 500
+    assert text.endswith("after")
+
+
+def test_a_stray_quote_swallows_nothing_of_a_page_without_a_tree(tmp_path: Path) -> None:
+    text = page(tmp_path, f'{"<b>" * 300}before <p class=\'a\' "> between <p title="x">after').text
+    assert text.split() == ["before", "between", "after"]
+
+
+def test_a_page_without_a_tree_whose_head_never_ends_has_its_text(tmp_path: Path) -> None:
+    assert page(tmp_path, f"<head><title>Title</title>{'<b>' * 300}words").text == "words"
+
+
 def test_a_page_of_too_many_elements_has_its_visible_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(html_pages, "MOST_ELEMENTS", 10)
     text = page(tmp_path, ARTICLE).text
@@ -354,6 +373,14 @@ def test_reading_a_page_logs_nothing_to_the_terminal(tmp_path: Path, capfd: pyte
     finally:
         logging.getLogger("trafilatura").propagate = True
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("package", ["lxml", "trafilatura"])
+def test_the_extra_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str) -> None:
+    html_pages._extraction.cache_clear()
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtraError, match=r"reading HTML .* 'denslice\[files\]'"):
+        page(tmp_path, ARTICLE)
 
 
 # Saved pages
@@ -631,6 +658,13 @@ def test_parameters_that_python_cannot_sort_are_a_malformed_message(tmp_path: Pa
     with pytest.raises(UnreadableError) as error:
         mail(tmp_path, "Content-Type: multipart/mixed; boundary*=x; boundary*0*=y\n\n--y\n\nwords")
     assert error.value.kind == "damaged file"
+
+
+def test_a_part_that_is_no_text_is_reported(tmp_path: Path) -> None:
+    headers = "Subject: x\nContent-Type: text/plain\nContent-Transfer-Encoding: base64\n\n"
+    file = source(tmp_path, "a.eml", headers.encode() + base64.encodebytes(bytes(range(256)) * 4))
+    assert one(read_eml(file)).text == ""
+    assert [(problem.kind, problem.place) for problem in file.problems] == [("unreadable part", "a.eml")]
 
 
 @pytest.mark.parametrize("depth", [100, 1000, 100_000])

@@ -16,17 +16,17 @@ from denslice.errors import MissingExtraError
 if TYPE_CHECKING:
     from lxml.html import HtmlElement
 
-LONGEST_TAG = 4096  # characters; libxml2 compares each attribute of a tag with all others
+LONGEST_TAG = 8192  # characters; libxml2 compares each attribute of a tag with all others
 SMALLEST_SHARE = 0.1  # of the visible text; what is less is not the main text, and the page a list or a form
 # Tags within words and sentences. Of thousands in one paragraph, trafilatura keeps the text before each in memory.
 WITHOUT_MEANING = ("ruby", "rp", "rt", "wbr", "b", "strong", "i", "em", "u", "kbd", "tt", "samp", "var")
 FURNITURE = frozenset({"nav", "aside", "footer"})  # of a page around and between its main text
-# The quantifiers are possessive and the alternatives exclude each other, so that both take linear time.
-_open_tag = re.compile(r"""<([a-zA-Z][\w:-]*+)(?:[^<>"']++|"[^"]*+"|'[^']*+')*+>""")
-_any_tag = re.compile(r"""</?([a-zA-Z][\w:-]*+)(?:[^<>"']++|"[^"]*+"|'[^']*+')*+>|<[!?][^<>]*+>""")
-_unseen = re.compile(
-    r"<!--(?:.*?-->|.*)|<(script|style|head|template|noscript|svg)\b(?:.*?</\1\b[^>]*+>|.*)", re.DOTALL | re.IGNORECASE
+# No expression takes more than linear time: none scans past the next tag, or past an end that it then does not find.
+_long_tag = re.compile(rf"<([a-zA-Z][\w:-]*+)[^<>]{{{LONGEST_TAG},}}+>")
+_any_tag = re.compile(
+    r"""</?([a-zA-Z][\w:-]*+)(?:[^<>=]++|=\s*+(?:"[^"]*+"|'[^']*+')?+)*+(?:>|(?=<)|\Z)|<[!?][^<>]*+>"""
 )
+_unseen = re.compile(r"<!--(?:.*?-->|.*)|<(script|style|title)\b(?:.*?</\1\b[^>]*+>|.*)", re.DOTALL | re.IGNORECASE)
 _ends = re.compile(r"</(?:html|body)\s*+>", re.IGNORECASE)  # the parser makes another tree of what follows
 _controls = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\ufffe\uffff]")  # that a tree cannot hold
 _spaces, _blank_lines = re.compile(r"[^\S\n]+"), re.compile(r"\s*\n\s*")
@@ -41,7 +41,7 @@ def parsed_html(text: str) -> HtmlElement | None:
     parser = html.HTMLParser(
         encoding="utf-8", huge_tree=False, no_network=True, remove_comments=True, remove_pis=True, collect_ids=False
     )
-    raw = _open_tag.sub(_shortened, _ends.sub("<hr>", _controls.sub(" ", text))).encode("utf-8", "replace")
+    raw = _long_tag.sub(r"<\1>", _ends.sub("<hr>", _controls.sub(" ", text))).encode("utf-8", "replace")
     try:
         tree = html.document_fromstring(raw, parser=parser)
     except (etree.LxmlError, ValueError, AssertionError):
@@ -92,11 +92,6 @@ def text_without_tree(text: str) -> str:
     """Return the text between the tags of a page that has no tree, without its headings."""
     between = unescape(_any_tag.sub(_separator, _unseen.sub("\n", text)))
     return _blank_lines.sub("\n", _spaces.sub(" ", between)).strip()
-
-
-def _shortened(tag: re.Match[str]) -> str:
-    """Return a tag; of one that is very long, as with an image in its attributes, only the name."""
-    return tag[0] if tag.end() - tag.start() <= LONGEST_TAG else f"<{tag[1]}>"
 
 
 def _separator(tag: re.Match[str]) -> str:

@@ -34,7 +34,7 @@ def read_eml(file: SourceFile) -> Iterator[Doc]:
     message = parsed_message(raw)
     if not message.keys() and (b"\0" in raw[:SAMPLE] or raw.startswith(tuple(BYTE_ORDER_MARKS))):
         message = parsed_message(decoded(raw).encode("utf-8", "replace"))  # in UTF-16, or binary, which is an error
-    yield message_doc(message)
+    yield message_doc(file, message)
 
 
 def parsed_message(raw: bytes) -> Message:
@@ -49,17 +49,17 @@ def parsed_message(raw: bytes) -> Message:
         raise UnreadableError("damaged file", f"a malformed message ({error})") from None
 
 
-def message_doc(message: Message) -> Doc:
-    """Return the document of a message, without an id."""
+def message_doc(file: SourceFile, message: Message, line: int | None = None) -> Doc:
+    """Return the document of a message, without an id. Text that cannot be decoded is left out and reported."""
+    lost: list[str] = []
     try:
-        return Doc("", body_text(message), header_text(message, "Subject"), _metadata(message))
+        text = "\n\n".join(filter(None, (text.strip("\n") for text in _texts(message, lost))))
+        doc = Doc("", text, header_text(message, "Subject"), _metadata(message))
     except RecursionError:
         raise UnreadableError("damaged file", "a message whose parts are nested too deeply") from None
-
-
-def body_text(message: Message) -> str:
-    """Return the text of a message: of alternatives the plain one, else that of the HTML."""
-    return "\n\n".join(filter(None, (text.strip("\n") for text in _texts(message))))
+    for problem in lost:
+        file.skip("unreadable part", problem, line)
+    return doc
 
 
 def header_text(message: Message, name: str) -> str:
@@ -68,36 +68,37 @@ def header_text(message: Message, name: str) -> str:
 
 
 def decoded_part(part: Message) -> str:
-    """Return the text of a part in its character set, or nothing if it is no text in any."""
+    """Return the text of a part in its character set; raise UnreadableError if it is no text in any."""
     try:
         raw = part.get_payload(decode=True)
-        return decoded_as(raw, _parameter(part, "charset")) if isinstance(raw, bytes) else ""
-    except (UnreadableError, *MALFORMED):
-        return ""
+    except MALFORMED as error:
+        raise UnreadableError("damaged file", f"a part cannot be decoded ({error})") from None
+    return decoded_as(raw, _parameter(part, "charset")) if isinstance(raw, bytes) else ""
 
 
-def _texts(part: Message) -> Iterator[str]:
-    """Yield the texts of a part that a reader would see, in their order."""
+def _texts(part: Message, lost: list[str]) -> Iterator[str]:
+    """Yield the texts of a part that a reader would see, in their order; add the problems of the others to `lost`."""
     kind = part.get_content_type()
     if part.is_multipart():
         parts = [inner for inner in part.get_payload() if isinstance(inner, Message) and not _is_attachment(inner)]
         if kind == "multipart/alternative":
-            yield from _best(parts)
+            yield from _best(parts, lost)
         else:
             for inner in parts:
-                yield from _texts(inner)
-    elif kind == "text/html":
-        yield _html_text(decoded_part(part))
-    elif kind in ("text/plain", "text/markdown") or kind.startswith("multipart/"):  # the latter without a boundary
-        yield decoded_part(part)
+                yield from _texts(inner, lost)
+    elif kind in ("text/plain", "text/markdown", "text/html") or kind.startswith("multipart/"):  # without a boundary
+        try:
+            text = decoded_part(part)
+            yield _html_text(text) if kind == "text/html" else text
+        except UnreadableError as error:
+            lost.append(str(error))
 
 
-def _best(parts: list[Message]) -> list[str]:
-    """Return the texts of the first of several alternatives that has text, if there is one before those of HTML."""
-    for is_html in (False, True):
-        for part in parts:
-            if _holds_html(part) == is_html and any(texts := [text for text in _texts(part) if text.strip()]):
-                return texts
+def _best(parts: list[Message], lost: list[str]) -> list[str]:
+    """Return the texts of the first of several alternatives that has text, those with HTML last."""
+    for part in sorted(parts, key=_holds_html):
+        if texts := [text for text in _texts(part, lost) if text.strip()]:
+            return texts
     return []
 
 

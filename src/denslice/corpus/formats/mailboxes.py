@@ -29,7 +29,7 @@ def read_mbox(file: SourceFile) -> Iterator[Doc]:
             try:
                 if raw is None:
                     raise UnreadableError("large message", f"a message larger than {LARGEST_MESSAGE >> 20} MB")
-                yield message_doc(parsed_message(raw))
+                yield message_doc(file, parsed_message(raw), line)
             except UnreadableError as error:
                 kind = "damaged message" if error.kind == "damaged file" else error.kind
                 file.skip(kind, str(error), line)
