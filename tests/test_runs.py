@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from denslice.corpus.runs import read_qrels, read_run, write_run
 from denslice.errors import InputError
+from denslice.evaluate.evaluation import evaluate_files
 from denslice.records import Ranking
 
 DATA = Path(os.environ.get("DENSLICE_DATA", Path(__file__).parents[2] / "shared" / "data"))
@@ -190,8 +191,7 @@ def test_equal_scores_are_written_a_step_apart_so_that_every_tool_keeps_their_or
 @pytest.mark.parametrize(
     ("ranking", "problem"),
     [
-        (Ranking("q", ("my doc",), (1.0,)), "document id 'my doc' is empty or has white space"),
-        (Ranking("q", ("a\u00a0b",), (1.0,)), r"document id 'a\\xa0b' is empty or has white space"),
+        (Ranking("q", ("my doc", "my%20doc"), (1.0, 0.5)), "two documents would both be 'my%20doc'"),
         (Ranking("my query", ("a",), (1.0,)), "query id 'my query' is empty or has white space"),
         (Ranking("q", ("a",), (float("nan"),)), "score of document 'a' for query 'q' is nan"),
     ],
@@ -247,3 +247,12 @@ def test_a_run_is_not_written_over_a_folder_or_into_a_missing_one(tmp_path: Path
 def test_real_judgements_are_read_whole(name: str, queries: int, judgements: int) -> None:
     qrels = read_qrels(DATA / name)
     assert (len(qrels), sum(map(len, qrels.values()))) == (queries, judgements)
+
+
+def test_ids_with_spaces_are_written_as_in_an_address_and_meet_those_of_qrels(tmp_path: Path) -> None:
+    write_run(tmp_path / "run.trec", [Ranking("q", ("notes/my fox.md", "a\u00a0b", "100%"), (3.0, 2.0, 1.0))])
+    lines = (tmp_path / "run.trec").read_text().splitlines()
+    assert [line.split()[2] for line in lines] == ["notes/my%20fox.md", "a%C2%A0b", "100%"]
+    (tmp_path / "qrels.tsv").write_text("q\tnotes/my fox.md\t1\n")
+    (found,) = evaluate_files([tmp_path / "run.trec"], tmp_path / "qrels.tsv", ["RR"])
+    assert found.means == {"RR": 1.0}

@@ -5,10 +5,12 @@ from __future__ import annotations
 import gzip
 import math
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TextIO, cast
+from urllib.parse import quote
 
 import numpy as np
 
@@ -18,6 +20,7 @@ from denslice.errors import InputError
 from denslice.records import Ranking, checked_id
 
 LARGEST_RUN_SCORE = 3.4e38  # just below the maximum of float32
+_space = re.compile(r"\s")
 BEIR_HEADER = ("query-id", "corpus-id", "score")
 
 
@@ -69,7 +72,8 @@ def write_run(path: str | Path, rankings: Iterable[Ranking], tag: str = "denslic
     """Write a TREC run file, gzipped if its name ends in .gz, and return the number of its lines.
 
     Scores are written so that reading returns the same floats. Tools differ in how they order equal scores, so of
-    these each is written one float32 step below the one before. The file is written completely or not at all.
+    these each is written one float32 step below the one before. A space in an id is written as %20. The file is written
+    completely or not at all.
     """
     path = Path(path)
     _check_word(tag, "tag")
@@ -167,13 +171,21 @@ def _open_new(path: Path, zipped: bool) -> TextIO:
 
 def _write_ranking(file: TextIO, ranking: Ranking, tag: str) -> int:
     _check_word(ranking.query_id, "query id")
+    ids = list(map(run_id, ranking.ids))
+    if len(set(ids)) < len(ids):
+        twice = next(id for number, id in enumerate(ids) if id in ids[:number])
+        raise InputError(f"two documents would both be {twice!r} in a TREC run, which cannot hold white space")
     for doc, score in zip(ranking.ids, ranking.scores, strict=True):
-        _check_word(doc, "document id")
         if not abs(score) <= LARGEST_RUN_SCORE:
             raise InputError(f"the score of document {doc!r} for query {ranking.query_id!r} is {score}, not finite")
-    for rank, (doc, score) in enumerate(zip(ranking.ids, _apart(ranking.scores), strict=True), 1):
+    for rank, (doc, score) in enumerate(zip(ids, _apart(ranking.scores), strict=True), 1):
         file.write(f"{ranking.query_id} Q0 {doc} {rank} {float(score)!r} {tag}\n")
     return len(ranking.ids)
+
+
+def run_id(id: str) -> str:
+    """Return the id of a document as a TREC run holds it: white space is written as in an address, `my%20notes.md`."""
+    return id if id.split() == [id] else _space.sub(lambda found: quote(found[0]), id)
 
 
 def _apart(scores: Sequence[float]) -> Sequence[float]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from denslice.corpus.runs import read_qrels, read_run
+from denslice.corpus.runs import read_qrels, read_run, run_id
 from denslice.errors import InputError, MissingExtraError
 from denslice.records import Ranking
 
@@ -58,10 +58,10 @@ def evaluate_files(
 ) -> list[Evaluation]:
     """Evaluate each run file; `exclude_self` leaves out results whose id is the query's."""
     parsed_measures(measures)  # an unknown measure is an error before large files are read
-    judged = read_qrels(qrels)
+    judged = {query: {run_id(doc): grade for doc, grade in docs.items()} for query, docs in read_qrels(qrels).items()}
     found = []
     for path in runs:
-        run = {one.query_id: dict(zip(one.ids, one.scores, strict=True)) for one in read_run(path)}
+        run = {one.query_id: dict(zip(map(run_id, one.ids), one.scores, strict=True)) for one in read_run(path)}
         found.append(evaluate(without_self(run) if exclude_self else run, judged, measures, str(path)))
     return found
 
