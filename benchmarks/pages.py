@@ -28,6 +28,7 @@ def main() -> None:
     """Refresh every page."""
     tables = {
         "benchmarks": cpu(),
+        "files": {"sync": sync_rate(), "markdown": markdown_rates(), "rates": reading_rates()},
         "gpu": gpu(),
         "lab-notes": {"tries": tries(), "phrases": phrases(), "looks": looks()},
         "living-index": {"commits": commits()},
@@ -85,6 +86,47 @@ def passage_speed() -> str:
     ]  # fmt: skip
     head = ["index", "bytes a passage", "search for documents", "search for passages"]
     return f"{markdown(head, rows)}\n\n{cited('passage_speed', [line])}"
+
+
+# --- files.md
+
+
+def sync_rate() -> str:
+    """Return the time of a sync beside that of the first indexing, from the newest run."""
+    line = lines("sync_rate")[-1]
+    asked, figures = line["configuration"], line["figures"]
+    first = figures["first_seconds"]
+    told = {
+        f"the first time, {asked['files']:,} files": (figures["first_passages"], first),
+        "1 % changed, 0.5 % deleted, 0.5 % renamed": (figures["sync_encoded"], figures["sync_seconds"]),
+        "nothing changed": (0, figures["idle_seconds"]),
+    }
+    rows = [[name, f"{count:,}", f"{took:.1f} s", f"{took / first:.1%}"] for name, (count, took) in told.items()]
+    head = ["sync", "passages encoded", "time", "of the first"]
+    return f"{markdown(head, rows)}\n\n{cited('sync_rate', [line])}"
+
+
+def markdown_rates() -> str:
+    """Return how fast Markdown is read and cut, by the size of the files, from the newest run."""
+    line = lines("sync_rate")[-1]
+    rows = [
+        [f"{one['kilobytes']:.1f} kB", f"{one['files']:,}", f"{one['megabytes_a_second']:.1f}"]
+        for one in line["figures"]["reading"]
+    ]
+    return f"{markdown(['size of a file', 'files', 'MB a second'], rows)}\n\n{cited('sync_rate', [line])}"
+
+
+def reading_rates() -> str:
+    """Return how fast PDF and HTML files are read beside the readers of others, from the newest runs."""
+    pdf, html = lines("pdf_rate")[-1], lines("html_rate")[-1]
+    rows = []
+    for kind, line, shared in (("PDF", pdf, ""), ("HTML", html, "found")):
+        for name, one in line["figures"]["readers"].items():
+            found = f"{one['found']:.1%}, {one['found_around']:.1%}" if shared else ""
+            rates = [f"{one['pages_a_second']:,.0f}", f"{one['megabytes_a_second']:.1f}"]
+            rows.append([kind, name, f"{line['figures']['pages']:,}", *rates, found])
+    head = ["format", "reader", "pages", "pages a second", "MB a second", "main text, text around it"]
+    return f"{markdown(head, rows)}\n\n{cited('pdf_rate', [pdf])} {cited('html_rate', [html])}"
 
 
 # --- benchmarks.md

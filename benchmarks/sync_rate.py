@@ -1,7 +1,7 @@
 """Times reading Markdown, indexing a folder of it, and a sync after a few of its files have changed.
 
 `python benchmarks/sync_rate.py COLLECTION --files 10000`: each document of the collection becomes a Markdown file. The
-synced index is compared with a new one of the same folder, on a sample of the documents, before the figures are printed.
+synced index is compared with a new one, if asked, before the figures are printed.
 """
 
 from __future__ import annotations
@@ -15,21 +15,27 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
+import journal
 from denslice import Index
 from denslice.corpus.documents import read_docs
 from denslice.corpus.reading_pool import FileTask, read_files
-from denslice.provenance import append_line, provenance
 
+JOINED = (1, 3, 9, 30)  # documents in a file whose reading is timed
 QUESTIONS = ("neural machine translation of rare words", "parsing", "a corpus of spoken dialogue", "word embeddings")
 
 
-def write_files(collection: Path, folder: Path, count: int) -> list[Path]:
-    """Write so many documents as Markdown files, a hundred in each subfolder."""
-    files = []
-    for number, doc in enumerate(islice(read_docs([collection]), count)):
+def write_files(collection: Path, folder: Path, count: int, joined: int = 1) -> list[Path]:
+    """Write so many Markdown files, a hundred in each subfolder, of one document or several as sections."""
+    docs, files = read_docs([collection]), []
+    for number in range(count):
+        some = list(islice(docs, joined))
+        if not some:
+            break
         path = folder / f"{number // 100:03}" / f"{number:05}.md"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"# {doc.title or doc.id}\n\n{doc.text}\n")
+        head = f"# Notes {number}\n\n" if joined > 1 else ""
+        sign = "##" if joined > 1 else "#"
+        path.write_text(head + "\n\n".join(f"{sign} {doc.title or doc.id}\n\n{doc.text}\n" for doc in some))
         files.append(path)
     return files
 
@@ -46,7 +52,17 @@ def edit(files: Sequence[Path], seed: int = 0) -> None:
         path.rename(path.with_name(f"renamed-{path.name}"))
 
 
-def reading_rate(files: Sequence[Path], rounds: int = 3) -> float:
+def reading_rates(collection: Path, place: Path) -> list[dict[str, float]]:
+    """Return the size of Markdown files and how many megabytes a second are read and cut, for several sizes."""
+    rates = []
+    for joined in JOINED:
+        files = write_files(collection, place / f"joined-{joined}", 18_000 // joined, joined)
+        kilobytes = sum(path.stat().st_size for path in files) / len(files) / 1e3
+        rates.append({"files": len(files), "kilobytes": round(kilobytes, 1), "megabytes_a_second": _rate(files)})
+    return rates
+
+
+def _rate(files: Sequence[Path], rounds: int = 3) -> float:
     """Return how many megabytes a second are read and cut: the best of some rounds."""
     size, best = sum(path.stat().st_size for path in files) / 1e6, 0.0
     for _ in range(rounds):
@@ -54,7 +70,7 @@ def reading_rate(files: Sequence[Path], rounds: int = 3) -> float:
         count = sum(len(read.docs) for read in read_files(FileTask(str(path), str(path)) for path in files))
         best = max(best, size / (time.perf_counter() - began))
         assert count == len(files)
-    return best
+    return round(best, 2)
 
 
 def check(index: Index, folder: Path, encoder: str, place: Path) -> None:
@@ -74,13 +90,12 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=10_000)
     parser.add_argument("--encoder", default="mini")
     parser.add_argument("--check", action="store_true", help="compare with a new index, which takes as long again")
-    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results" / "sync_rate.jsonl")
     given = parser.parse_args()
     place = Path(tempfile.mkdtemp())
     try:
         folder = place / "notes"
         files = write_files(given.collection, folder, given.files)
-        rate = reading_rate(files)
+        rates = reading_rates(given.collection, place)
         index = Index.create(place / "my.idx", given.encoder)
         began = time.perf_counter()
         first = index.sync(folder)
@@ -97,20 +112,16 @@ def main() -> None:
     finally:
         shutil.rmtree(place)
     figures = {
-        "collection": given.collection.name,
-        "files": len(files),
-        "encoder": given.encoder,
-        "megabytes_a_second": round(rate, 2),
+        "reading": rates,
         "first_seconds": round(indexed, 2),
         "first_passages": first.encoded,
         "sync_seconds": round(synced, 2),
         "sync_share": round(synced / indexed, 4),
         "sync_encoded": done.encoded,
         "idle_seconds": round(idle, 3),
-        "checked": given.check,
     }
-    append_line(given.results, {**provenance(["numpy", "onnxruntime"]), **figures})
     print("\n".join(f"{name:20} {value}" for name, value in figures.items()))
+    print(journal.append("sync_rate", ["numpy", "onnxruntime"], vars(given), figures))
 
 
 if __name__ == "__main__":

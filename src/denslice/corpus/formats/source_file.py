@@ -15,6 +15,7 @@ from denslice.errors import InputError, UnreadableError
 
 LARGEST_FILE = 256 << 20  # bytes, decompressed, of a file that is read whole
 LARGEST_LINE = 64 << 20  # bytes
+CHUNK = 1 << 20  # bytes that are read at a time
 
 
 class Problem(NamedTuple):
@@ -57,19 +58,23 @@ class SourceFile:
         """Return what the file holds as a stream that can seek; a compressed file is decompressed into memory."""
         return io.BytesIO(self.data()) if is_compressed(self.path) else self.open()
 
-    def data(self) -> bytes:
-        """Return what the file holds; raise UnreadableError if it is too large to be read whole."""
+    def data(self, is_text: bool = False) -> bytes:
+        """Return what the file holds; raise UnreadableError if it is too large, or should be text and is not."""
         with reading(self.path), self.open() as file:
-            raw = file.read(LARGEST_FILE + 1)
-        if len(raw) > LARGEST_FILE:
+            parts = [file.read(SAMPLE)]
+            if is_text and len(parts[0]) == SAMPLE:
+                encoding_of(parts[0])
+            left = LARGEST_FILE + 1 - len(parts[0])
+            while left > 0 and len(parts[0]) and (part := file.read(min(left, CHUNK))):
+                parts.append(part)
+                left -= len(part)
+        if left <= 0:
             raise UnreadableError("large file", f"larger than {LARGEST_FILE >> 20} MB, decompressed")
-        return raw
+        return b"".join(parts)
 
     def text(self) -> str:
         """Return the whole file as text, in whatever encoding it is, with LF line ends."""
-        with reading(self.path), self.open() as file:
-            encoding_of(file.read(SAMPLE))  # a large binary is not read whole
-        return decoded(self.data())
+        return decoded(self.data(is_text=True))
 
     def lines(self) -> Iterator[tuple[int, str]]:
         """Yield the number, from 1, and the text of each line that is not blank. The file is not read whole."""
