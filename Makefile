@@ -27,6 +27,7 @@ gpu: $(VENV)/gpu              ## what the test suite leaves out: the same tests 
 crash: $(VENV)/dev            ## kills, readers beside a writer, few handles, and damage to every file, in full (about half an hour)
 	@$(BIN)/python tests/kill_writer.py --kills 1000
 	@$(BIN)/python tests/kill_upgrade.py --kills 200
+	@$(BIN)/python tests/kill_sync.py --edits 100
 	@$(BIN)/python tests/many_commits.py --commits 10000
 	@$(BIN)/python tests/readers.py --commits 100 --docs 500
 	@for use in read add merge; do for kind in texts vectors; do \

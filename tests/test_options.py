@@ -18,6 +18,7 @@ from denslice.options import (
     IndexKeywords,
     IndexOptions,
     OpenOptions,
+    ReadOptions,
     RetrieverKeywords,
     SearchKeywords,
     SearchOptions,
@@ -51,6 +52,13 @@ def test_python_has_every_option_of_making_and_opening_an_index() -> None:
     assert defaults(IndexOptions).items() <= parameters(Index.create).items()
     for function in (Index.open, open_index, open_cluster):
         assert defaults(OpenOptions).items() <= parameters(function).items()
+
+
+def test_python_and_the_commands_have_every_option_of_reading_files() -> None:
+    assert defaults(ReadOptions).items() <= parameters(Index.sync).items()
+    for command in ("index", "sync"):
+        flags = {one.name: one for one in COMMANDS.commands[command].params if isinstance(one, TyperOption)}  # type: ignore[attr-defined]
+        assert helps(ReadOptions) == {name: flags[name].help for name in helps(ReadOptions)}
 
 
 def test_an_option_that_is_not_there_is_a_type_error_of_python(tmp_path: Any) -> None:
