@@ -8,7 +8,7 @@ from pathlib import Path
 
 from denslice.cli.output import counted, write_line
 from denslice.errors import InputError
-from denslice.index.sync import Synced
+from denslice.index.sync import MISSING_PACKAGE, Synced
 
 
 def tell_skipped(done: Synced) -> None:
@@ -17,6 +17,8 @@ def tell_skipped(done: Synced) -> None:
         write_line(f"note: {remark}")
     if line := skipped_line(done):
         write_line(line)
+    if any(problem.kind == MISSING_PACKAGE for problem in done.problems):
+        write_line("more formats are read after pip install 'denslice[files]', by the next sync")
     if done.gone:
         left = f"{counted(done.gone, 'followed file')} {'is' if done.gone == 1 else 'are'} gone"
         write_line(f"{left}; `denslice sync` removes {'its' if done.gone == 1 else 'their'} documents")

@@ -25,7 +25,8 @@ from denslice.records import Doc
 from denslice.store.followed_files import FileList, FollowedRoot, read_list
 from denslice.store.snapshot import Snapshot
 
-RETRIED = ("missing package", "slow file")  # kinds of problems that may be gone at the next sync
+MISSING_PACKAGE = "missing package"
+RETRIED = (MISSING_PACKAGE, "slow file")  # kinds of problems that may be gone at the next sync
 DUPLICATE = "duplicate id"
 Key = tuple[int, list[str]]  # the place of a file in the order of roots and paths
 
