@@ -271,6 +271,13 @@ class Reader:
         passes = [passing(parsed, segment, filterable) for segment in segments]
         return [mask & here if len(here) else mask for mask, here in zip(passes, live, strict=True)]
 
+    def admitted(self, query: Query, options: SearchOptions) -> list[Mask]:
+        """Return for each segment a mask of the rows that pass the filter and meet the conditions of the query.
+
+        A mask is empty if all rows do.
+        """
+        return self._masks(options.where)
+
     def warn_of_unknown_fields(self, where: Mapping[str, Any]) -> None:
         """Warn of each field in a filter without results that no document has."""
         for field in sorted(named_fields(parse(where))):
