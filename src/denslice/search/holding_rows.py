@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from denslice.search.query import Mask
@@ -15,7 +17,7 @@ def rows_with(segment: Segment, keys: Ints) -> Mask:
     wanted = np.unique(keys)
     postings = segment.postings
     blocks = postings.block_starts.astype(np.int64).tolist()
-    for block, (start, end) in enumerate(zip(blocks[:-1], blocks[1:], strict=True)):
+    for block, (start, end) in enumerate(pairwise(blocks)):
         lists = start + _places(postings.keys[start:end], wanted)
         found = spread(postings.starts[lists].astype(np.int64), postings.starts[lists + 1].astype(np.int64))
         mask[block * postings.block + postings.rows[found].astype(np.int64)] = 1
@@ -28,7 +30,8 @@ def _places(known: Ints, wanted: Ints) -> Ints:
     if not len(known):
         return np.zeros(0, dtype=np.int64)
     at = np.minimum(np.searchsorted(known, wanted.astype(known.dtype)), len(known) - 1)
-    return at[known[at] == wanted].astype(np.int64)
+    found: Ints = at[known[at] == wanted].astype(np.int64)
+    return found
 
 
 def _rows_of(index: ForwardIndex, wanted: Ints) -> Ints:
