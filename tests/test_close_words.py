@@ -22,13 +22,13 @@ LETTERS = "abA\u0301\u093f漢字😀\ud800\udc00"  # a, A and U+0301 share a buc
 some_word = st.text(LETTERS, max_size=7)
 any_word = st.text(st.characters(exclude_categories=()), max_size=6)
 words_in_pieces = st.tuples(st.lists(some_word, unique=True), st.integers(0, 20))
-EVERY_SIZE, NO_SIZE = 1 << 62, -1  # of pieces that are searched without compiled code
+EVERY_SIZE, NO_SIZE = 1 << 62, -1  # of vocabularies that are searched without compiled code
 
 
 @pytest.fixture(params=[EVERY_SIZE, NO_SIZE], ids=["plain", "compiled"], scope="module")
 def _each_way(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(close_words, "SMALL_PIECE", request.param)
+        patch.setattr(close_words, "SMALL_VOCABULARY", request.param)
         yield
 
 
@@ -211,7 +211,7 @@ def test_signatures_are_made_once_and_used_again_after_a_commit() -> None:
 def test_a_damaged_piece_is_an_error(starts: list[int]) -> None:
     letters, order = np.zeros(5, np.uint8), np.arange(3, dtype=np.uint32)
     damaged = Piece(0, letters, np.array(starts, np.int64), order, Path("0.arrays"))
-    with pytest.raises(IndexFormatError, match="0.arrays"):
+    with pytest.raises(IndexFormatError, match=r"0\.arrays"):
         CloseWords.of([damaged]).within("air", 1)
 
 
@@ -219,7 +219,7 @@ def test_a_damaged_piece_is_an_error(starts: list[int]) -> None:
 def test_compiled_code_reads_bytes_that_are_not_utf8_without_harm(letters: bytes) -> None:
     piece = Piece(0, np.frombuffer(letters, np.uint8), np.array([0, len(letters)]), np.zeros(1, np.uint32), Path("0"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(close_words, "SMALL_PIECE", NO_SIZE)
+        patch.setattr(close_words, "SMALL_VOCABULARY", NO_SIZE)
         try:
             assert CloseWords.of([piece]).within("\x80a", 2) == plainly_within(piece.words(), "\x80a", 2)
         except IndexFormatError:

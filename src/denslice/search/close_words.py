@@ -22,7 +22,7 @@ from denslice.store.vocabulary import Piece
 from denslice.vectors import Ints
 
 ONE_EDIT, TWO_EDITS = 4, 8  # code points of a word from which on so many edits are allowed
-SMALL_PIECE = 1 << 13  # words up to which a piece is searched without compiled code
+SMALL_VOCABULARY = 1 << 13  # words up to which a vocabulary is searched without compiled code
 
 
 class CloseWord(NamedTuple):
@@ -45,6 +45,7 @@ class CloseWords:
 
     def __init__(self, pieces: Sequence[Piece], known: dict[tuple[Path, int, int], LetterSignatures]) -> None:
         self.pieces = tuple(piece for piece in pieces if len(piece))
+        self._words = sum(map(len, self.pieces))
         self._known = known
 
     @classmethod
@@ -87,7 +88,7 @@ class CloseWords:
         """Yield the positions of a piece's words within the distance, and their distances."""
         made = self._signatures(piece)
         most = min(distance, max(len(word), made.longest))  # no two words are further apart
-        if len(piece) <= SMALL_PIECE:
+        if self._words <= SMALL_VOCABULARY:
             return _near_plainly(piece, made, word, most)
         return _near_compiled(piece, made, word, most)
 

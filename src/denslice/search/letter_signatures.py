@@ -80,7 +80,6 @@ def _signatures(letters: Array, starts: Ints) -> tuple[npt.NDArray[np.uint64], I
     """
     is_last = np.ones(len(letters), np.bool_)
     is_last[:-1] = letters[1:] & 0xC0 != 0x80
-    is_last[starts[1:][starts[1:] > 0] - 1] = True
     before = np.concatenate([[0], np.cumsum(is_last)])
     lengths = np.diff(before[starts])
     cells = np.repeat(np.arange(len(lengths)) * BUCKETS, lengths) + letters[is_last] % BUCKETS
