@@ -114,7 +114,7 @@ def _building(piece: Piece) -> dict[str, Any]:
     LetterSignatures.of(piece)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    kept = made.signatures.nbytes + made.positions.nbytes + made.starts.nbytes
+    kept = made.signatures.nbytes + made.positions.nbytes
     rates = {"bytes_a_word": round(kept / len(piece), 1), "peak_bytes_a_word": round(peak / len(piece), 1)}
     return {"build_ms": round(1000 * seconds, 1)} | rates
 

@@ -31,7 +31,7 @@ class LetterSignatures:
 
     signatures: npt.NDArray[np.uint64]
     positions: npt.NDArray[np.uint32]  # of the words in their piece
-    starts: Ints  # (LONG + 2,)
+    starts: tuple[int, ...]  # (LONG + 2,)
     longest: int  # the code points of the longest word
 
     @classmethod
@@ -47,18 +47,19 @@ class LetterSignatures:
             signatures[some], lengths[some] = _signatures(letters[bounds[0] : bounds[-1]], bounds - bounds[0])
         groups = np.minimum(lengths, LONG).astype(np.uint8)
         order = np.argsort(groups, kind="stable")
-        bounds = np.searchsorted(groups[order], np.arange(LONG + 2))
-        return cls(signatures[order], order.astype(np.uint32), bounds, int(lengths.max(initial=0)))
+        group_starts = np.searchsorted(groups[order], np.arange(LONG + 2)).tolist()
+        return cls(signatures[order], order.astype(np.uint32), tuple(group_starts), int(lengths.max(initial=0)))
 
     def bounds(self, length: int, most: int) -> Iterator[tuple[int, int, int, int]]:
         """Yield each group that can have words within `most` edits of a word with this many code points.
 
-        It is given by its first and last row, and by how many bits its words may lack and how many they may have more.
-        A word that is longer by n has n insertions at least, so all other edits together are at most most - n.
+        A group is given by its first row, the row after its last, how many bits of the word its signatures may lack,
+        and how many others they may have. A word that is longer by n has n insertions at least, so there are at most
+        most - n other edits.
         """
         for group in range(min(max(length - most, 0), LONG), min(length + most, LONG) + 1):
             longer = group - length if group < LONG else 0
-            start, end = int(self.starts[group]), int(self.starts[group + 1])
+            start, end = self.starts[group], self.starts[group + 1]
             if start < end:
                 yield start, end, most - max(longer, 0), most - max(-longer, 0)
 
