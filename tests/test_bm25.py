@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from denslice.encoders import analysis as text_module
 from denslice.encoders import bm25 as bm25_module
-from denslice.encoders.analysis import Analyzer
+from denslice.analysis.analyzer import Analyzer
 from denslice.encoders.bm25 import Bm25, Bm25Config, idf
 from denslice.errors import InputError
 from denslice.store.vocabulary import Growth, Piece, Vocabulary, word_arrays

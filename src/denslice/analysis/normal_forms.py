@@ -18,7 +18,9 @@ _points = regex.compile(
 )
 # A mark above or below a letter of an alphabet in which marks are accents. In others, such as Devanagari, marks are
 # vowels; of the Cyrillic letters only ё is written as another, and a stress mark may be on any.
-_accents = regex.compile(r"(?<=[\p{Latin}\p{Greek}][\u0300-\u036f]*)[\u0300-\u036f]|(?<=е)\u0308|(?<=\p{Cyrillic})\u0301")
+_accents = regex.compile(
+    r"(?<=[\p{Latin}\p{Greek}][\u0300-\u036f]*)[\u0300-\u036f]|(?<=е)\u0308|(?<=\p{Cyrillic})\u0301"
+)
 _plain_letters = str.maketrans(
     {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "ħ": "h", "ı": "i", "ŧ": "t", "æ": "ae", "œ": "oe", "þ": "th", "ŋ": "n"}
 )
@@ -44,6 +46,12 @@ def without_accents(word: str) -> str:
 def well_formed(text: str) -> str:
     """Return the text with a question mark for each half of a surrogate pair, which tokenizers refuse."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def lower_case(text: str) -> str:
+    """Return the text in lower case, of the same length: characters whose lower case is longer stay."""
+    lower = text.lower()
+    return lower if len(lower) == len(text) else "".join(c if len(c.lower()) != 1 else c.lower() for c in text)
 
 
 def _with_ascii_digits(text: str) -> str:

@@ -27,7 +27,7 @@ _finds = regex.compile(
     rf"(?V1)(?P<address>{_address})|(?P<tag>{_language}|{_tag})|(?P<number>{_number})|(?P<run>{_run})"
     rf"|(?P<dotted>{_dotted})|\p{{Emoji_Presentation}}"
 )
-_humps = regex.compile(r"(?V1)(?<=[\p{Ll}\p{N}])(?=\p{Lu})|(?<=\p{Lu})(?=\p{Lu}\p{Ll})")
+_humps = regex.compile(r"(?V1)(?<=[\p{Ll}\p{N}])(?=\p{Lu})|(?<=\p{Lu})(?=\p{Lu}\p{Ll}{2})")  # not in ETFs
 _pieces = regex.compile(rf"(?V1)[\p{{L}}\p{{N}}][{LETTERS}]*|{_run}")
 _initials = regex.compile(r"(?V1)(?:\p{L}\.)+\p{L}?")
 _has_letter = regex.compile(r"\p{L}").search
@@ -126,4 +126,3 @@ def _places(run: str, form: str) -> list[tuple[int, int]]:
     clusters = [(normal_form(match.group()), match.span()) for match in _clusters.finditer(run)]
     places = [span for normal, span in clusters for _ in normal]
     return places if len(places) == len(form) else [(0, len(run))] * len(form)
-
