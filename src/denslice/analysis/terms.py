@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import regex
 
-from denslice.analysis.languages import ENGLISH, language_of_word, stemmer
+from denslice.analysis.languages import ENGLISH, STEMMERS, language_of_word, stemmer
 from denslice.analysis.normal_forms import without_accents
 from denslice.analysis.scripts import PAIR, ngram_size
 
@@ -58,7 +58,7 @@ def word_terms(form: str, language: str) -> WordTerms:
     own = language_of_word(form, language)
     stem = stemmer(own)(form) if own else form
     spellings = _spellings(form, stem)
-    if own == ENGLISH:
+    if own == ENGLISH or own in STEMMERS:
         return WordTerms(spellings, WHOLE_WORD if len(form) > 1 else 0)
     return WordTerms((*spellings, *_beginning(form)), OTHER_LENGTH)
 

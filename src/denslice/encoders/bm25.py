@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 IdArray = npt.NDArray[np.int32]
 Hash = TypeVar("Hash", int, npt.NDArray[np.uint64])
 BUCKETS = 1 << 16  # token ids that all phrases share
-TITLE, HEADING = 1.0, 0.0  # how often a word of a title and of a heading counts
+TITLE, HEADING = 2.0, 1.0  # how often a word of a title and of a heading counts
 AVERAGE_LENGTH = 40.0  # the best of nine dev and train splits; benchmarks/average_length.py
 UNSEEN = -3  # the token id of a bucket that no phrase has used yet
 LANGUAGE = "~"  # before a language, in the vocabulary
