@@ -96,7 +96,13 @@ class Reader:
 
     @cached_property
     def languages(self) -> dict[str, int]:
-        """How many passages are in each language, most first. A passage that is in no known one counts as English."""
+        """How many passages are in each language, most first; none if the encoder does not recognise them.
+
+        A passage that is in no known language counts as English.
+        """
+        settings = self.snapshot.manifest.encoder_options
+        if "analysis" not in settings or settings["language"]:
+            return {}
         found = {name: self.snapshot.words.find(f"{LANGUAGE}{name}") for name in CODES.values()}
         ids = np.array([id for id in found.values() if id != ABSENT], dtype=np.int64)
         counts = dict(zip(ids.tolist(), self.statistics.passage_frequencies(ids).tolist(), strict=True))
@@ -213,7 +219,7 @@ class Reader:
 
     def info(self) -> IndexInfo:
         """Return the encoder, slicing, counts and sizes of the index."""
-        return IndexInfo.of(self.snapshot, self.vocab)
+        return IndexInfo.of(self.snapshot, self.vocab, self.languages)
 
     def find(self, queries: Sequence[QueryVectors], options: SearchOptions) -> list[Found]:
         """Return the rows found for each query, searched on all cores."""

@@ -96,6 +96,16 @@ class Piece:
         except UnicodeDecodeError as error:
             raise damaged(self.path, str(error)) from error
 
+    def count_starting_with(self, prefix: bytes) -> int:
+        """Return how many words start with these bytes."""
+        size = len(prefix)
+
+        def beginning(position: int) -> bytes:
+            return self._bytes(position)[:size]
+
+        first = bisect_left(self._order, prefix, key=beginning)
+        return bisect_right(self._order, prefix, lo=first, key=beginning) - first
+
     def words(self) -> list[str]:
         """Return all words in id order."""
         return [self.word(position) for position in range(len(self))]
@@ -148,6 +158,10 @@ class Vocabulary:
             raise InputError(f"no token {id}: the vocabulary has {self._len:,} words")
         piece = self.pieces[bisect_right(self._bases, id) - 1]
         return piece.word(id - piece.base)
+
+    def count_starting_with(self, prefix: str) -> int:
+        """Return how many words start with a prefix."""
+        return sum(piece.count_starting_with(_encode(prefix)) for piece in self.pieces)
 
     def _search(self, word: str) -> int:
         encoded = _encode(word)
