@@ -176,9 +176,14 @@ class Bm25:
         """Return the word (stem) that has this token id."""
         return self.words.word(id)
 
-    def tokens(self, text: str, language: str, id_of: Callable[[str], int]) -> Iterator[Token]:
-        """Yield the tokens of a text in a language with their places; `id_of` finds or places their ids."""
-        words = [word for word in self.analyzer.analyzed(text, language) if word.terms.stem is not None]
+    def tokens(self, text: str, language: str, id_of: Callable[[str], int], goes_on: bool = False) -> Iterator[Token]:
+        """Yield the tokens of a text in a language with their places; `id_of` finds or places their ids.
+
+        If the text goes on behind what is given, its last word may be cut in two and is left out.
+        """
+        end = len(text) if goes_on else len(text) + 1
+        found = self.analyzer.analyzed(text, language)
+        words = [word for word in found if word.terms.stem is not None and word.end < end]
         for word in words:
             yield from (Token(id_of(term.token), word.start, word.end) for term in word.terms.terms)
         if self.config.phrases:

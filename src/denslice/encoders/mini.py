@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -118,15 +119,11 @@ class Mini:
         return replace(plain, weights=weighed, dense=dense)
 
     def _located(self, read: ModelOutput | None, languages: Sequence[str], id_of: Callable[[str], int]) -> LocatedWords:
-        """Return the words that the model read; the last one may be cut in two if the text goes on."""
+        """Return the words that the model read."""
         if read is None:
             return locate_words([], [], NO_OFFSETS)
-        found = [
-            token
-            for language in languages
-            for token in self._bm25.tokens(read.beginning, language, id_of)
-            if token.end < len(read.beginning) or not read.goes_on
-        ]
+        tokens = (self._bm25.tokens(read.beginning, language, id_of, read.goes_on) for language in languages)
+        found = list(chain.from_iterable(tokens))
         return locate_words([token.id for token in found], [(one.start, one.end) for one in found], read.offsets)
 
 
