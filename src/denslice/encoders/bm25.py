@@ -180,6 +180,12 @@ class Bm25:
         """Return the word (stem) that has this token id."""
         return self.words.word(id)
 
+    def word_ids(self, word: str) -> tuple[int, ...] | None:
+        """Return the token of a word, if the vocabulary has it; None for a stop word."""
+        stem = self.analyzer.stem(word)
+        id = ABSENT if stem is None else self.words.find(stem)
+        return None if stem is None else (id,) if id != ABSENT else ()
+
     def doc_tokens(self, words: Sequence[str]) -> Iterator[Token]:
         """Yield the tokens of a document's unstemmed words; new ones are placed in the vocabulary."""
         return self._tokens(words, self.words.place)

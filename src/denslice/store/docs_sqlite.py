@@ -12,6 +12,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -58,6 +59,7 @@ HAVING_ID = {name: f"SELECT row FROM docs WHERE id {sign} ?" for name, sign in O
 HAVING_FIELD = "SELECT row FROM field_values WHERE field = ? AND kind = ?"
 HAVING = {"exists": HAVING_FIELD} | {name: f"{HAVING_FIELD} AND value {sign} ?" for name, sign in OPERATORS.items()}
 EVERY_META = "SELECT meta FROM docs"
+EVERY_FIELD = "SELECT DISTINCT key FROM docs CROSS JOIN json_each(docs.meta)"
 ANY_TITLE = "SELECT 1 FROM docs WHERE title <> '' LIMIT 1"
 ANY_WITH = "SELECT 1 FROM docs WHERE EXISTS (SELECT 1 FROM json_each(meta) WHERE key = ?) LIMIT 1"
 PRESENT, NULL, BOOLEAN, NUMBER, STRING = range(5)  # kinds of values
@@ -139,6 +141,12 @@ class Documents:
             return any(field in self._meta(meta) for (meta,) in self._select(EVERY_META))
         is_own = field == "id" or (field == "title" and bool(self._select(ANY_TITLE)))
         return is_own or bool(self._select(ANY_WITH, field))
+
+    @cached_property
+    def field_names(self) -> frozenset[str]:
+        """The fields of metadata, and `title` if any document has one. This reads all documents once."""
+        named = frozenset(name for (name,) in self._select(EVERY_FIELD))
+        return named | {"title"} if self._select(ANY_TITLE) else named
 
     def rows(self, ids: Sequence[str]) -> dict[str, int]:
         """Return the rows of those ids that the segment has."""

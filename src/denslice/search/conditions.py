@@ -1,0 +1,196 @@
+"""Conditions: what the documents that a query returns have to hold, and the plain definition of holding it.
+
+A word is held by a document with one of its tokens, as the posting lists tell. Phrases, fields and words that no
+posting list has are looked for in the document itself: their words follow each other in the title, in the text, or in a
+field. Tokens are numbered where the query is encoded, so that the shards of a cluster need no vocabulary.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from denslice.encoders.analysis import Analyzer
+from denslice.records import Clause, Doc, Query
+from denslice.search.word_lists import WordList, like
+
+Ids = tuple[int, ...]
+OWN_FIELDS = ("", "title")  # those whose words are indexed
+EXACT, STEMMED, PREFIX = "exact", "stemmed", "prefix"  # how words are compared; PREFIX is about the last one
+_ascii_runs = re.compile(r"[a-z0-9]+")
+_unusual = re.compile(r"[^\x00-\x7f\xa0\xab\xbb\u2010-\u2027\u2030-\u205e]").search  # what may become any letter
+
+
+@dataclass(frozen=True)
+class HeldTokens:
+    """A document holds one of these tokens."""
+
+    ids: Ids
+
+
+@dataclass(frozen=True)
+class HeldWords:
+    """These words follow each other in a field of a document, or in its title or text.
+
+    A document that lacks all tokens of one of the `needed` cannot hold them. A field of metadata may also be `value`.
+    """
+
+    words: tuple[str, ...]
+    form: str = EXACT
+    field: str = ""
+    needed: tuple[Ids, ...] = ()
+    value: str = ""
+
+
+Test = HeldTokens | HeldWords
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """A document has to pass a test of each tuple of `must`, and none of `must_not`."""
+
+    must: tuple[tuple[Test, ...], ...] = ()
+    must_not: tuple[Test, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.must or self.must_not)
+
+    def tests(self) -> Iterator[Test]:
+        """Yield every test."""
+        yield from (test for some in self.must for test in some)
+        yield from self.must_not
+
+    def are_met(self, passes: Callable[[Test], bool]) -> bool:
+        """Return whether a document meets the conditions, given which tests it passes."""
+        return all(any(map(passes, some)) for some in self.must) and not any(map(passes, self.must_not))
+
+
+NO_CONDITIONS = Conditions()
+
+
+@dataclass(frozen=True)
+class KnownWords:
+    """How the words of a query are compared with those of a collection.
+
+    `ids` returns the tokens of a word, or None if no posting list tells which documents have it. `listed` has the words
+    of the collection, and `listed_ids` returns their tokens.
+    """
+
+    analyzer: Analyzer
+    ids: Callable[[str], Ids | None]
+    listed: WordList
+    listed_ids: Callable[[str], Ids]
+
+    def tokens(self, clause: Clause) -> Ids | None:
+        """Return the tokens of the words that a clause of one word stands for; None if no posting list has them."""
+        words = self.analyzer.split(clause.text)
+        if len(words) != 1 or (own := self.ids(words[0])) is None:
+            return None
+        more = (id for word in like(clause.kind, words[0], self.listed) for id in self.listed_ids(word))
+        return tuple(dict.fromkeys((*own, *more)))
+
+
+# --- from queries
+
+
+def conditions_of(query: Query, known: KnownWords) -> Conditions:
+    """Return the conditions of a query. A clause without words is left out."""
+    must = (tuple(test for clause in some if (test := _test(clause, known))) for some in query.required)
+    must_not = (_test(clause, known) for clause in query.excluded)
+    return Conditions(tuple(some for some in must if some), tuple(test for test in must_not if test))
+
+
+def _test(clause: Clause, known: KnownWords) -> Test | None:
+    words = tuple(known.analyzer.split(clause.text))
+    if not words:
+        return HeldWords((), field=clause.field, value=clause.text) if clause.field not in OWN_FIELDS else None
+    if not clause.field and clause.kind != "phrase" and (tokens := known.tokens(clause)) is not None:
+        return HeldTokens(tokens)
+    return _words_test(clause, words, known)
+
+
+def _words_test(clause: Clause, words: tuple[str, ...], known: KnownWords) -> HeldWords:
+    form = {"phrase": EXACT, "prefix": PREFIX}.get(clause.kind, STEMMED)
+    indexed = words[:-1] if form == PREFIX else words
+    ids = map(known.ids, indexed if clause.field in OWN_FIELDS else ())
+    needed = tuple(dict.fromkeys(some for some in ids if some is not None))
+    value = "" if clause.field in OWN_FIELDS else clause.text
+    keys = tuple(stem_or_word(known.analyzer, word) for word in words) if form == STEMMED else words
+    return HeldWords(keys, form, clause.field, needed, value)
+
+
+def stem_or_word(analyzer: Analyzer, word: str) -> str:
+    """Return the stem of a word, or a stop word as it is."""
+    return analyzer.stem(word) or word
+
+
+# --- the definition
+
+
+def holds(test: HeldWords, doc: Doc, analyzer: Analyzer) -> bool:
+    """Return whether a document holds the words of a test."""
+    if not test.field:
+        return any(_follow(test, text, analyzer) for text in (doc.title, doc.text))
+    if test.field == "title":
+        return _follow(test, doc.title, analyzer)
+    values = list(_texts(doc.meta.get(test.field)))
+    return any(_is_value(test, text) or (test.words and _follow(test, text, analyzer)) for text in values)
+
+
+def _is_value(test: HeldWords, text: str) -> bool:
+    value, text = test.value.casefold(), text.casefold()
+    return text.startswith(value) if test.form == PREFIX else text == value
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield a value of metadata as texts: each element of a list, numbers as people type them, objects not at all."""
+    if isinstance(value, list | tuple):
+        for one in value:
+            yield from _texts(one)
+    elif isinstance(value, bool):
+        yield str(value).lower()
+    elif isinstance(value, str | int | float):
+        yield str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _follow(test: HeldWords, text: str, analyzer: Analyzer) -> bool:
+    """Return whether the words of a test follow each other in a text."""
+    if not may_hold(test, text):
+        return False
+    words, wanted = analyzer.split(text), list(test.words)
+    if test.form == STEMMED:
+        words = [stem_or_word(analyzer, word) for word in words]
+    if test.form == PREFIX:
+        *wanted, last = wanted
+        ends = range(len(wanted), len(words))
+        return any(words[at].startswith(last) and words[at - len(wanted) : at] == wanted for at in ends)
+    return _contains(words, wanted)
+
+
+def _contains(words: Sequence[str], wanted: Sequence[str]) -> bool:
+    """Return whether a list has another one in it."""
+    at, first = -1, wanted[0]
+    for _ in range(words.count(first)):
+        at = words.index(first, at + 1)
+        if words[at : at + len(wanted)] == wanted:
+            return True
+    return False
+
+
+def may_hold(test: HeldWords, text: str) -> bool:
+    """Return False only if a text cannot hold the words of a test, by a look at its letters.
+
+    Text of ASCII and common punctuation is normalised by lower case alone. A stem is not always a part of its word.
+    """
+    if test.form == STEMMED or _unusual(text):
+        return True
+    lower = text.lower()
+    return all(run in lower for word in test.words for run in _ascii_runs.findall(word))
+
+
+def analyzer_of(encoder_options: Mapping[str, Any]) -> Analyzer:
+    """Return the analyzer of an index, and the default one if its encoder has none."""
+    language, stop_words = encoder_options.get("language"), encoder_options.get("stop_words")
+    return Analyzer(language, None if stop_words is None else tuple(stop_words)) if language else Analyzer()
