@@ -67,6 +67,21 @@ class Piece:
     def __len__(self) -> int:
         return len(self._order)
 
+    @property
+    def letters(self) -> Array:
+        """The UTF-8 of all words, in id order, as uint8. This and the other arrays are read-only."""
+        return _read_only(self._words)
+
+    @property
+    def starts(self) -> Array:
+        """The offset of each word in the letters, and their end: (n + 1,) int64."""
+        return _read_only(self._starts)
+
+    @property
+    def order(self) -> Array:
+        """The positions of the words in the order of their code points: (n,) uint32."""
+        return _read_only(self._order)
+
     def find(self, word: bytes) -> int:
         """Return the word's position in this piece, or ABSENT."""
         rank = bisect_left(self._order, word, key=self._bytes)
@@ -177,6 +192,12 @@ class Growth:
         if id >= len(self):
             raise InputError(f"no token {id}: the vocabulary has {len(self):,} words")
         return self.new_words[id - len(self.base)]
+
+
+def _read_only(numbers: memoryview) -> Array:
+    array = np.asarray(numbers)
+    array.setflags(write=False)
+    return array
 
 
 # JSON may hold half of a surrogate pair; surrogatepass keeps such a word as it is.
