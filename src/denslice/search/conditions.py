@@ -8,17 +8,18 @@ field. Tokens are numbered where the query is encoded, so that the shards of a c
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from denslice.analysis.scripts import ngram_size
 from denslice.encoders.analysis import Analyzer
 from denslice.records import Clause, Doc, Query
-from denslice.search.word_lists import WordList, like
 
 Ids = tuple[int, ...]
 OWN_FIELDS = ("", "title")  # those whose words are indexed
 EXACT, STEMMED, PREFIX = "exact", "stemmed", "prefix"  # how words are compared; PREFIX is about the last one
+_no_inner_signs = str.maketrans("", "", ".,")
 _ascii_runs = re.compile(r"[a-z0-9]+")
 _unusual = re.compile(r"[^\x00-\x7f\xa0\xab\xbb\u2010-\u2027\u2030-\u205e]").search  # what may become any letter
 
@@ -74,22 +75,20 @@ NO_CONDITIONS = Conditions()
 class KnownWords:
     """How the words of a query are compared with those of a collection.
 
-    `ids` returns the tokens of a word, or None if no posting list tells which documents have it. `listed` has the words
-    of the collection, and `listed_ids` returns their tokens.
+    `ids` returns the tokens of a word, or None if no posting list tells which documents have it. `like_ids` returns the
+    tokens of other words that a prefix or a fuzzy word stands for.
     """
 
     analyzer: Analyzer
     ids: Callable[[str], Ids | None]
-    listed: WordList
-    listed_ids: Callable[[str], Ids]
+    like_ids: Callable[[str, str], Ids]  # of the kind of a clause, and its word
 
     def tokens(self, clause: Clause) -> Ids | None:
         """Return the tokens of the words that a clause of one word stands for; None if no posting list has them."""
         words = self.analyzer.split(clause.text)
         if len(words) != 1 or (own := self.ids(words[0])) is None:
             return None
-        more = (id for word in like(clause.kind, words[0], self.listed) for id in self.listed_ids(word))
-        return tuple(dict.fromkeys((*own, *more)))
+        return tuple(dict.fromkeys((*own, *self.like_ids(clause.kind, words[0]))))
 
 
 # --- from queries
@@ -113,8 +112,8 @@ def _test(clause: Clause, known: KnownWords) -> Test | None:
 
 def _words_test(clause: Clause, words: tuple[str, ...], known: KnownWords) -> HeldWords:
     form = {"phrase": EXACT, "prefix": PREFIX}.get(clause.kind, STEMMED)
-    indexed = words[:-1] if form == PREFIX else words
-    ids = map(known.ids, indexed if clause.field in OWN_FIELDS else ())
+    whole = [word for word in (words[:-1] if form == PREFIX else words) if not is_part(word)]
+    ids = map(known.ids, whole if clause.field in OWN_FIELDS else ())
     needed = tuple(dict.fromkeys(some for some in ids if some is not None))
     value = "" if clause.field in OWN_FIELDS else clause.text
     keys = tuple(stem_or_word(known.analyzer, word) for word in words) if form == STEMMED else words
@@ -162,15 +161,15 @@ def _follow(test: HeldWords, text: str, analyzer: Analyzer) -> bool:
     words, wanted = analyzer.split(text), list(test.words)
     if test.form == STEMMED:
         words = [stem_or_word(analyzer, word) for word in words]
-    if test.form == PREFIX:
-        *wanted, last = wanted
-        ends = range(len(wanted), len(words))
-        return any(words[at].startswith(last) and words[at - len(wanted) : at] == wanted for at in ends)
-    return _contains(words, wanted)
+    if test.form != PREFIX and not any(map(is_part, wanted)):
+        return _contains(words, wanted)
+    fits = [_fitting(wanted, at, test.form == PREFIX) for at in range(len(wanted))]
+    starts = range(len(words) - len(wanted) + 1)
+    return any(all(fit(words[start + at]) for at, fit in enumerate(fits)) for start in starts)
 
 
-def _contains(words: Sequence[str], wanted: Sequence[str]) -> bool:
-    """Return whether a list has another one in it."""
+def _contains(words: list[str], wanted: list[str]) -> bool:
+    """Return whether words follow each other among others."""
     at, first = -1, wanted[0]
     for _ in range(words.count(first)):
         at = words.index(first, at + 1)
@@ -179,15 +178,34 @@ def _contains(words: Sequence[str], wanted: Sequence[str]) -> bool:
     return False
 
 
+def _fitting(wanted: list[str], at: int, is_prefix: bool) -> Callable[[str], bool]:
+    """Return the test of a word for its place: the last may be a prefix, the outer ones may be parts of n-grams."""
+    word, is_first, is_last = wanted[at], at == 0, at == len(wanted) - 1
+    if is_last and is_prefix:
+        return lambda found: found.startswith(word)
+    if is_part(word) and is_first and is_last:
+        return lambda found: word in found
+    if is_part(word) and (is_first or is_last):
+        return lambda found: found.endswith(word) if is_first else found.startswith(word)
+    return word.__eq__
+
+
+def is_part(word: str) -> bool:
+    """Return whether a word is shorter than the n-grams into which texts without spaces are cut."""
+    return len(word) < ngram_size(word)
+
+
 def may_hold(test: HeldWords, text: str) -> bool:
     """Return False only if a text cannot hold the words of a test, by a look at its letters.
 
-    Text of ASCII and common punctuation is normalised by lower case alone. A stem is not always a part of its word.
+    Words of ASCII and common punctuation are normalised by lower case, and without the signs in U.S. and 1,000. A stem
+    is not always a part of its word.
     """
     if test.form == STEMMED or _unusual(text):
         return True
     lower = text.lower()
-    return all(run in lower for word in test.words for run in _ascii_runs.findall(word))
+    absent = [run for word in test.words for run in _ascii_runs.findall(word) if run not in lower]
+    return not absent or all(run in lower.translate(_no_inner_signs) for run in absent)
 
 
 def analyzer_of(encoder_options: Mapping[str, Any]) -> Analyzer:
