@@ -67,7 +67,12 @@ def index(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """Two segments, with deleted documents."""
     encoder = "mini" if request.param == "mini" else "bm25"
     slices = 4 if request.param == "sliced" else None
-    index = ds.Index.create(tmp_path_factory.mktemp("index") / "i", encoder, slices=slices, filterable=["year"])
+    index = ds.Index.create(
+        tmp_path_factory.mktemp("index") / "i",
+        encoder,
+        slices=slices,
+        filterable=["year", "places"] if slices else ["year"],
+    )
     docs = some_docs(40 if encoder == "mini" else 150)
     index.add(docs[::2])
     index.add(docs[1::2])

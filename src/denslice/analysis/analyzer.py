@@ -103,9 +103,7 @@ class Analyzer:
     def _terms(self, language: str) -> WordCache[WordTerms]:
         if language not in self._caches:
             stops = self._stops(language)
-            self._caches[language] = WordCache(
-                lambda form: STOP_WORD if form in stops else word_terms(form, language)
-            )
+            self._caches[language] = WordCache(lambda form: STOP_WORD if form in stops else word_terms(form, language))
         return self._caches[language]
 
     def _stops(self, language: str) -> frozenset[str]:

@@ -18,7 +18,9 @@ _points = regex.compile(
 )
 # A mark above or below a letter of an alphabet in which marks are accents. In others, such as Devanagari, marks are
 # vowels; of the Cyrillic letters only ё is written as another, and a stress mark may be on any.
-_accents = regex.compile(r"(?<=[\p{Latin}\p{Greek}][\u0300-\u036f]*)[\u0300-\u036f]|(?<=е)\u0308|(?<=\p{Cyrillic})\u0301")
+_accents = regex.compile(
+    r"(?<=[\p{Latin}\p{Greek}][\u0300-\u036f]*)[\u0300-\u036f]|(?<=е)\u0308|(?<=\p{Cyrillic})\u0301"
+)
 _plain_letters = str.maketrans(
     {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "ħ": "h", "ı": "i", "ŧ": "t", "æ": "ae", "œ": "oe", "þ": "th", "ŋ": "n"}
 )

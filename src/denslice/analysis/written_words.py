@@ -126,4 +126,3 @@ def _places(run: str, form: str) -> list[tuple[int, int]]:
     clusters = [(normal_form(match.group()), match.span()) for match in _clusters.finditer(run)]
     places = [span for normal, span in clusters for _ in normal]
     return places if len(places) == len(form) else [(0, len(run))] * len(form)
-

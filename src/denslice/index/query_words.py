@@ -35,7 +35,8 @@ def known_words(snapshot: Snapshot, encoder: Encoder) -> KnownWords:
         found = map(words.find, words_like(kind, word, listed))
         return tuple(id for id in found if id != ABSENT and id >= skip)
 
-    return KnownWords(analyzer_of(snapshot.manifest.encoder_options), ids, like_ids)
+    analyzer = analyzer_of(snapshot.manifest.encoder_options)
+    return KnownWords(analyzer, ids, like_ids, snapshot.manifest.filterable)
 
 
 def words_like(kind: str, word: str, listed: WordList) -> list[str]:

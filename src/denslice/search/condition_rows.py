@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from typing import TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 
 from denslice.encoders.analysis import Analyzer
 from denslice.records import Doc
-from denslice.search.conditions import Conditions, HeldTokens, Test, holds
+from denslice.search.conditions import Conditions, HeldTokens, HeldWords, Test, holds, is_held_by
 from denslice.search.holding_rows import rows_with
 from denslice.search.query import Mask
+from denslice.store.docs_sqlite import BOOLEAN
 from denslice.store.segment import Segment
 from denslice.vectors import Ints
 
@@ -29,6 +31,7 @@ class SegmentConditions:
     def __init__(self, conditions: Conditions, segment: Segment, analyzer: Analyzer) -> None:
         self._conditions, self._segment, self._analyzer = conditions, segment, analyzer
         self._passing = {test: self._possible(test) for test in conditions.tests()}
+        self._needs_texts = any(_needs_reading(test) and not test.field for test in self._passing)
         must, must_not = conditions.must, conditions.must_not
         self.may = self._all(self._any(self._passing[test] for test in some) for some in must)
         self.do = self._all(self._any(self._certain(test) for test in some) for some in must)
@@ -40,7 +43,7 @@ class SegmentConditions:
         unknown = np.unique(rows[self.may[rows] & ~self.do[rows]])
         for start in range(0, len(unknown), READ):
             some = unknown[start : start + READ].tolist()
-            for row, doc in self._segment.documents.fetch(some).items():
+            for row, doc in self._read(some):
                 self.may[row] = self.do[row] = self._conditions.are_met(partial(self._passes, row, doc))
 
     def masked(self, mask: Mask) -> Mask:
@@ -49,15 +52,32 @@ class SegmentConditions:
 
     def _possible(self, test: Test) -> Rows:
         """Return the rows that may pass a test: all that do, if it is about tokens."""
+        if isinstance(test, HeldWords) and test.is_filterable:
+            return self._having_value(test)
         needed = (test.ids,) if isinstance(test, HeldTokens) else test.needed
         return self._all(rows_with(self._segment, np.array(ids, np.int64)).astype(np.bool_) for ids in needed)
 
+    def _having_value(self, test: HeldWords) -> Rows:
+        """Return the rows that pass a test of a filterable field, from the table of its values."""
+        documents, having = self._segment.documents, np.zeros(self._segment.rows, np.bool_)
+        for kind, value in documents.values(test.field):
+            if is_held_by(test, bool(value) if kind == BOOLEAN else value, self._analyzer):
+                having[documents.having("eq", test.field, kind, value)] = True
+        return having
+
     def _certain(self, test: Test) -> Rows:
-        return self._passing[test] if isinstance(test, HeldTokens) else np.zeros(self._segment.rows, np.bool_)
+        return np.zeros(self._segment.rows, np.bool_) if _needs_reading(test) else self._passing[test]
 
     def _passes(self, row: int, doc: Doc, test: Test) -> bool:
         may = bool(self._passing[test][row])
-        return may if isinstance(test, HeldTokens) or not may else holds(test, doc, self._analyzer)
+        return holds(test, doc, self._analyzer) if may and _needs_reading(test) else may
+
+    def _read(self, rows: Sequence[int]) -> Iterable[tuple[int, Doc]]:
+        """Yield the documents of these rows, without their texts if no test is about them."""
+        if self._needs_texts:
+            return self._segment.documents.fetch(rows).items()
+        read = self._segment.documents.fields(rows)
+        return ((row, Doc("", title=fields.get("title", ""), meta=fields)) for row, fields in read)
 
     def _all(self, masks: Iterable[Rows]) -> Rows:
         every = np.ones(self._segment.rows, np.bool_)
@@ -70,6 +90,10 @@ class SegmentConditions:
         for mask in masks:
             some |= mask
         return some
+
+
+def _needs_reading(test: Test) -> TypeGuard[HeldWords]:
+    return isinstance(test, HeldWords) and not test.is_filterable
 
 
 def rows_meeting(

@@ -8,7 +8,7 @@ field. Tokens are numbered where the query is encoded, so that the shards of a c
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +36,7 @@ class HeldWords:
     """These words follow each other in a field of a document, or in its title or text.
 
     A document that lacks all tokens of one of the `needed` cannot hold them. A field of metadata may also be `value`.
+    The table of a filterable field tells which documents hold them there.
     """
 
     words: tuple[str, ...]
@@ -43,6 +44,7 @@ class HeldWords:
     field: str = ""
     needed: tuple[Ids, ...] = ()
     value: str = ""
+    is_filterable: bool = False
 
 
 Test = HeldTokens | HeldWords
@@ -82,6 +84,7 @@ class KnownWords:
     analyzer: Analyzer
     ids: Callable[[str], Ids | None]
     like_ids: Callable[[str, str], Ids]  # of the kind of a clause, and its word
+    filterable: Sequence[str] = ()
 
     def tokens(self, clause: Clause) -> Ids | None:
         """Return the tokens of the words that a clause of one word stands for; None if no posting list has them."""
@@ -103,8 +106,8 @@ def conditions_of(query: Query, known: KnownWords) -> Conditions:
 
 def _test(clause: Clause, known: KnownWords) -> Test | None:
     words = tuple(known.analyzer.split(clause.text))
-    if not words:
-        return HeldWords((), field=clause.field, value=clause.text) if clause.field not in OWN_FIELDS else None
+    if not words and clause.field in OWN_FIELDS:
+        return None
     if not clause.field and clause.kind != "phrase" and (tokens := known.tokens(clause)) is not None:
         return HeldTokens(tokens)
     return _words_test(clause, words, known)
@@ -116,8 +119,9 @@ def _words_test(clause: Clause, words: tuple[str, ...], known: KnownWords) -> He
     ids = map(known.ids, whole if clause.field in OWN_FIELDS else ())
     needed = tuple(dict.fromkeys(some for some in ids if some is not None))
     value = "" if clause.field in OWN_FIELDS else clause.text
+    is_filterable = clause.field in known.filterable and clause.field not in OWN_FIELDS
     keys = tuple(stem_or_word(known.analyzer, word) for word in words) if form == STEMMED else words
-    return HeldWords(keys, form, clause.field, needed, value)
+    return HeldWords(keys, form, clause.field, needed, value, is_filterable)
 
 
 def stem_or_word(analyzer: Analyzer, word: str) -> str:
@@ -134,8 +138,14 @@ def holds(test: HeldWords, doc: Doc, analyzer: Analyzer) -> bool:
         return any(_follow(test, text, analyzer) for text in (doc.title, doc.text))
     if test.field == "title":
         return _follow(test, doc.title, analyzer)
-    values = list(_texts(doc.meta.get(test.field)))
-    return any(_is_value(test, text) or (test.words and _follow(test, text, analyzer)) for text in values)
+    return is_held_by(test, doc.meta.get(test.field), analyzer)
+
+
+def is_held_by(test: HeldWords, value: Any, analyzer: Analyzer) -> bool:
+    """Return whether a value of metadata, or an element of a list, is what a test wants, or has its words in order."""
+    elements = value if isinstance(value, list) else [value]
+    texts = [_as_typed(one) for one in elements if isinstance(one, str | int | float)]
+    return any(_is_value(test, text) or (test.words and _follow(test, text, analyzer)) for text in texts)
 
 
 def _is_value(test: HeldWords, text: str) -> bool:
@@ -143,15 +153,11 @@ def _is_value(test: HeldWords, text: str) -> bool:
     return text.startswith(value) if test.form == PREFIX else text == value
 
 
-def _texts(value: Any) -> Iterator[str]:
-    """Yield a value of metadata as texts: each element of a list, numbers as people type them, objects not at all."""
-    if isinstance(value, list | tuple):
-        for one in value:
-            yield from _texts(one)
-    elif isinstance(value, bool):
-        yield str(value).lower()
-    elif isinstance(value, str | int | float):
-        yield str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+def _as_typed(value: str | float) -> str:
+    """Return a value of metadata as people type it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _follow(test: HeldWords, text: str, analyzer: Analyzer) -> bool:

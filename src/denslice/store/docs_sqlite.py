@@ -58,6 +58,7 @@ OPERATORS = {"eq": "IS", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 HAVING_ID = {name: f"SELECT row FROM docs WHERE id {sign} ?" for name, sign in OPERATORS.items()}
 HAVING_FIELD = "SELECT row FROM field_values WHERE field = ? AND kind = ?"
 HAVING = {"exists": HAVING_FIELD} | {name: f"{HAVING_FIELD} AND value {sign} ?" for name, sign in OPERATORS.items()}
+EVERY_VALUE = "SELECT DISTINCT kind, value FROM field_values WHERE field = ? AND kind > 1"  # not PRESENT, not NULL
 EVERY_META = "SELECT meta FROM docs"
 EVERY_FIELD = "SELECT DISTINCT key FROM docs CROSS JOIN json_each(docs.meta)"
 ANY_TITLE = "SELECT 1 FROM docs WHERE title <> '' LIMIT 1"
@@ -162,6 +163,10 @@ class Documents:
         """Return the rows whose filterable field has a value of this kind that satisfies the comparison."""
         given = (field, kind) if operator == "exists" else (field, kind, value)
         return np.array([row for (row,) in self._select(HAVING[operator], *given)], dtype=np.int64)
+
+    def values(self, field: str) -> list[tuple[int, Any]]:
+        """Return the different values of a filterable field with their kinds, as `having` takes them, but for null."""
+        return [(kind, value) for kind, value in self._select(EVERY_VALUE, field)]
 
     def verify(self) -> None:
         """Read the whole file as it was opened; raise IndexFormatError if it has changed."""
