@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import denslice as ds
+from command_line import denslice, on_terminal
 from denslice.cluster.cluster_folder import Layout
 from denslice.cluster.cluster_reader import ClusterReader
 from denslice.cluster.replica import Replica
@@ -24,6 +26,8 @@ from denslice.index.doc_batches import cut_docs, encode_batches
 from denslice.options import SearchOptions
 from denslice.records import Clause, Doc, Query, Ranking
 from denslice.search.conditions import EXACT, PREFIX, HeldWords, analyzer_of, holds, may_hold
+from denslice.serve.limits import Limits
+from serving import live
 
 WORDS = [
     "fox",
@@ -377,3 +381,33 @@ def test_a_cluster_takes_what_people_type(both: tuple[ClusterReader, ds.Index]) 
         assert ours.ids == theirs.ids
         assert ours.ids
         assert ours.explain(ours.ids[0]).conditions == theirs.explain(ours.ids[0]).conditions == asked.conditions
+
+
+# --- front doors
+
+
+def test_the_command_line_takes_operators_and_explains_them(animals: ds.Index) -> None:
+    typed = '"by day" -zoo title:fox'
+    lines = denslice("search", animals.path, typed, "--explain").stdout.splitlines()
+    assert lines[0].split("\t")[2] == "2"
+    assert lines[1] == '\tconditions\t"by day" title:fox -zoo'
+    (hit,) = map(json.loads, denslice("search", animals.path, typed, "--explain", "--json").stdout.splitlines())
+    assert hit["explanation"]["conditions"] == ['"by day"', "title:fox", "-zoo"]
+    assert 'conditions: "by day" title:fox -zoo' in on_terminal("search", animals.path, typed, "--explain")
+
+
+def test_http_takes_what_people_type_and_queries_as_objects(animals: ds.Index) -> None:
+    body = {
+        "text": "day",
+        "must": [["wolves", {"text": "ani", "kind": "prefix", "field": "title"}]],
+        "must_not": ["be"],
+    }
+    with live(animals, Limits()) as server:
+        [typed] = server.search('"sleeps by day" -zoo', explain=True).json()["results"]
+        given = server.ask("/search", {"queries": [body, "day -fox"]}).json()["results"]
+        refused = server.ask("/search", {"query": {"phrases": ["a b"] * 65}})
+    assert [hit["id"] for hit in typed["hits"]] == ["2"]
+    assert typed["hits"][0]["explanation"]["conditions"] == ['"sleeps by day"', "-zoo"]
+    assert [sorted(hit["id"] for hit in result["hits"]) for result in given] == [["1", "3"], ["3"]]
+    assert [result["query"] for result in given] == ["day", "day -fox"]
+    assert refused.code == "too_many_clauses"
