@@ -77,7 +77,7 @@ class SegmentConditions:
         if self._needs_texts:
             return self._segment.documents.fetch(rows).items()
         read = self._segment.documents.fields(rows)
-        return ((row, Doc("", title=fields.get("title", ""), meta=fields)) for row, fields in read)
+        return ((row, Doc(fields["id"], "", fields.get("title", ""), fields)) for row, fields in read)
 
     def _all(self, masks: Iterable[Rows]) -> Rows:
         every = np.ones(self._segment.rows, np.bool_)

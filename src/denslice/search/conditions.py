@@ -138,7 +138,7 @@ def holds(test: HeldWords, doc: Doc, analyzer: Analyzer) -> bool:
         return any(_follow(test, text, analyzer) for text in (doc.title, doc.text))
     if test.field == "title":
         return _follow(test, doc.title, analyzer)
-    return is_held_by(test, doc.meta.get(test.field), analyzer)
+    return is_held_by(test, doc.id if test.field == "id" else doc.meta.get(test.field), analyzer)
 
 
 def is_held_by(test: HeldWords, value: Any, analyzer: Analyzer) -> bool:
