@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 import denslice as ds
 from command_line import denslice, on_terminal
+from denslice.analysis.analyzer import Analyzer
 from denslice.cluster.cluster_folder import Layout
 from denslice.cluster.cluster_reader import ClusterReader
 from denslice.cluster.replica import Replica
 from denslice.cluster.replicas import Replicas
 from denslice.cluster.shard import Head, new_shard
-from denslice.encoders.analysis import Analyzer
 from denslice.index.doc_batches import cut_docs, encode_batches
 from denslice.options import SearchOptions
 from denslice.records import Clause, Doc, Query, Ranking
@@ -75,6 +75,7 @@ def index(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         tmp_path_factory.mktemp("index") / "i",
         encoder,
         slices=slices,
+        language="english",
         filterable=["year", "places"] if slices else ["year"],
     )
     docs = some_docs(40 if encoder == "mini" else 150)
@@ -304,6 +305,25 @@ def test_skipped_tokens_are_checked_in_the_text(tmp_path: Path) -> None:
     assert set(index.search("day +fox").ids) == {"1", "2"}
 
 
+def test_words_are_compared_in_the_language_of_each_document(tmp_path: Path) -> None:
+    index = ds.Index.create(tmp_path / "languages", "bm25")
+    german = "In den alten Häusern am Rand der Stadt wohnen heute nur noch wenige Menschen mit ihren Kindern."
+    english = "The houses at the edge of the town are old, and few people live in them with their children."
+    index.add([{"id": "de", "title": "Die Häuser", "text": german}, {"id": "en", "title": "Houses", "text": english}])
+    for typed, ids in (
+        ("+Haus Stadt", {"de"}),
+        ("+house Stadt", {"en"}),
+        ("title:Haus", {"de"}),
+        ("title:house", {"en"}),
+        ("+in -people", {"de"}),
+        ("häus* -people", {"de"}),
+        ('"der Stadt"', {"de"}),
+        ('"DEN ALTEN HÄUSERN"', {"de"}),
+        ("+Kinder OR children", {"de", "en"}),
+    ):
+        assert set(index.search(typed).ids) == ids, typed
+
+
 @given(
     text=st.text(st.sampled_from("abAB1.,-'’ é_fiﬁ"), max_size=20),
     phrase=st.text(st.sampled_from("abAB1.,-'’ éfi"), max_size=6),
@@ -343,10 +363,10 @@ class LocalReplicas:
 def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[ClusterReader, ds.Index]:
     """A cluster of three shards, and one index of the same documents."""
     folder, docs = tmp_path_factory.mktemp("both"), some_docs(90)
-    whole = ds.Index.create(folder / "whole", "bm25")
+    whole = ds.Index.create(folder / "whole", "bm25", language="english")
     whole.add(docs)
     layout = Layout(folder / "cluster", SHARDS)
-    ds.Index.create(layout.head, "bm25")
+    ds.Index.create(layout.head, "bm25", language="english")
     words = whole.reader.snapshot.words
     Head(layout.head).settle([words.word(id) for id in range(len(words))], None, None)
     layout.shard(0).parent.mkdir()

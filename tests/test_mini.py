@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from denslice import Index, InputError, open_index
+from denslice.analysis.analyzer import Analyzer
 from denslice.encoders import load, mini
-from denslice.encoders.analysis import Analyzer
 from denslice.encoders.bm25 import Bm25, Bm25Config
 from denslice.encoders.mini import Mini, OnnxModel
 from denslice.encoders.word_pieces import LocatedWords, locate_words, occurrences, pooled

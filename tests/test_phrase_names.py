@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from denslice import Explanation, Index
-from denslice.encoders.analysis import Analyzer
+from denslice.analysis.analyzer import Analyzer
 from denslice.encoders.bm25 import _bucket, _hash
 from denslice.records import Term
 

@@ -32,7 +32,7 @@ CODES = {
 
 # For each script that a stemmer is for: the language that its words have in texts of other scripts, and all languages.
 SCRIPTS = {
-    "Latin": (ENGLISH, frozenset[str]()),  # every language that no other script has
+    "Latin": (ENGLISH, frozenset[str]()),  # every language that no other script has, and Serbian
     "Cyrillic": ("russian", frozenset({"belarusian", "bulgarian", "macedonian", "russian", "serbian", "ukrainian"})),
     "Arabic": ("arabic", frozenset({"arabic", "persian", "urdu"})),
     "Devanagari": ("hindi", frozenset({"hindi", "marathi", "nepali"})),
@@ -72,10 +72,8 @@ def language_of_word(word: str, language: str) -> str | None:
     script = script_of(word)
     if script is None or language in STEMMERS:
         return None if script is None else language
-    usual, written = SCRIPTS[script]
-    if script == "Latin":
-        return usual if _is_of_another_script(language) else language
-    return language if language in written else usual
+    usual, _ = SCRIPTS[script]
+    return language if is_written_in(language, script) else usual
 
 
 @cache
@@ -90,5 +88,9 @@ def stemmer(language: str) -> Callable[[str], str]:
 
 
 @cache
-def _is_of_another_script(language: str) -> bool:
-    return language in _OTHER_SCRIPTS or any(language in written - {"serbian"} for _, written in SCRIPTS.values())
+def is_written_in(language: str, script: str) -> bool:
+    """Return whether a language is written in a script that stemmers are for."""
+    others = _OTHER_SCRIPTS.union(*(written for name, (_, written) in SCRIPTS.items() if name != "Latin"))
+    if script == "Latin":
+        return language == "serbian" or language not in others
+    return script in SCRIPTS and language in SCRIPTS[script][1]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import regex
 
-from denslice.analysis.languages import ENGLISH, language_of_word, stemmer
+from denslice.analysis.languages import ENGLISH, STEMMERS, language_of_word, stemmer
 from denslice.analysis.normal_forms import without_accents
 from denslice.analysis.scripts import PAIR, ngram_size
 
@@ -20,8 +20,9 @@ OTHER_SPELLING = 0.6  # what a word counts under its spelling without accents, i
 BEGINNING = 4  # letters
 BEGINNING_WEIGHT = 0.3  # of the first letters in a query, where the stem has weight 1
 SINGLE_WEIGHT = 0.25  # of each character of a pair: one within a run is in two pairs
-PAIR_LENGTH, TRIPLE_LENGTH = 0.5, 0.25  # words that an n-gram counts for in the length of a text
-OTHER_LENGTH = 0.6  # what a word counts for where stop words are counted too, as in languages other than English
+WHOLE_WORD = 20  # the length of a word; lengths are whole numbers, so that their sums are exact
+PAIR_LENGTH, TRIPLE_LENGTH = WHOLE_WORD // 2, WHOLE_WORD // 4
+OTHER_LENGTH = 3 * WHOLE_WORD // 5  # of a word where stop words count too, as in languages other than English
 _is_compound = regex.compile(r"[\p{P}\p{S}]").search
 
 
@@ -37,7 +38,7 @@ class WordTerms(NamedTuple):
     """The terms of a word, the first of them its stem, and what the word counts for in the length of a text."""
 
     terms: tuple[Term, ...]
-    length: float
+    length: int  # in parts of WHOLE_WORD
 
     @property
     def stem(self) -> str | None:
@@ -45,7 +46,7 @@ class WordTerms(NamedTuple):
         return self.terms[0].token if self.terms else None
 
 
-STOP_WORD = WordTerms((), 0.0)
+STOP_WORD = WordTerms((), 0)
 
 
 def word_terms(form: str, language: str) -> WordTerms:
@@ -53,12 +54,12 @@ def word_terms(form: str, language: str) -> WordTerms:
     if size := ngram_size(form):
         return _ngram_terms(form, size)
     if _is_compound(form):
-        return WordTerms((Term(form),), 0.0)  # its parts count for the length
+        return WordTerms((Term(form),), 0)  # its parts count for the length
     own = language_of_word(form, language)
     stem = stemmer(own)(form) if own else form
     spellings = _spellings(form, stem)
-    if own == ENGLISH:
-        return WordTerms(spellings, float(len(form) > 1))
+    if own == ENGLISH or own in STEMMERS:
+        return WordTerms(spellings, WHOLE_WORD if len(form) > 1 else 0)
     return WordTerms((*spellings, *_beginning(form)), OTHER_LENGTH)
 
 

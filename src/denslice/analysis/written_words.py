@@ -17,22 +17,23 @@ import regex
 from denslice.analysis.normal_forms import normal_form
 from denslice.analysis.scripts import LETTERS, LONG_RUNS, SHORT_RUNS, ngram_size
 
-_address = rf"(?:https?|ftp)://[^\s<>\"]+|www\.[^\s<>\"]+|[\p{{L}}\p{{N}}_][{LETTERS}_.+\-]*@[{LETTERS}\-]+(?:\.[{LETTERS}\-]+)+"
+_address = rf"(?:https?|ftp)://[^\s<>\"]+|www\.[^\s<>\"]+|(?![\p{{M}}.+\-])[{LETTERS}_.+\-]+@[{LETTERS}\-]+(?:\.[{LETTERS}\-]+)+"
 _language = rf"(?<![{LETTERS}_])\p{{Latin}}{{1,2}}(?:\+\+|\#)(?![{LETTERS}_])"
 _tag = rf"(?<![{LETTERS}_])[\#@](?=\p{{L}})[{LETTERS}_]+"
 _number = r"(?<![\p{L}\p{N}_.,])\p{Nd}{1,3}(?:,\p{Nd}{3})+(?![\p{L}\p{N}_,])"
-_dotted = rf"_*[\p{{L}}\p{{N}}][{LETTERS}_]*(?:\.[{LETTERS}_]+)*"
+_dotted = rf"_*(?=[\p{{L}}\p{{N}}])[{LETTERS}][{LETTERS}_]*(?:\.[{LETTERS}_]+)*"
 _run = rf"(?:[{SHORT_RUNS}]+|[{LONG_RUNS}]+)"
 _finds = regex.compile(
     rf"(?V1)(?P<address>{_address})|(?P<tag>{_language}|{_tag})|(?P<number>{_number})|(?P<run>{_run})"
     rf"|(?P<dotted>{_dotted})|\p{{Emoji_Presentation}}"
 )
-_humps = regex.compile(r"(?V1)(?<=[\p{Ll}\p{N}])(?=\p{Lu})|(?<=\p{Lu})(?=\p{Lu}\p{Ll})")
-_pieces = regex.compile(rf"(?V1)[\p{{L}}\p{{N}}][{LETTERS}]*|{_run}")
+_humps = regex.compile(r"(?V1)(?<=[\p{Ll}\p{N}])(?=\p{Lu})|(?<=\p{Lu})(?=\p{Lu}\p{Ll}{2})")  # not in ETFs
+_pieces = regex.compile(rf"(?V1)(?=[\p{{L}}\p{{N}}])[{LETTERS}]+|{_run}")
 _initials = regex.compile(r"(?V1)(?:\p{L}\.)+\p{L}?")
 _has_letter = regex.compile(r"\p{L}").search
 _clusters = regex.compile(r"\X")
-APOSTROPHES = "'’ʼ＇"
+_after_apostrophe = regex.compile(r"[\p{L}\p{M}]['’ʼ＇]").fullmatch
+_before_apostrophe = regex.compile(r"['’ʼ＇]\p{L}").fullmatch
 
 
 class WrittenWord(NamedTuple):
@@ -80,9 +81,7 @@ def _dotted_words(text: str, start: int, end: int) -> list[WrittenWord]:
 def _is_elided(text: str, at: int) -> bool:
     """Return whether a letter is what an apostrophe leaves of a word, as in dog's and l'amour."""
     before, after = text[max(0, at - 2) : at], text[at + 1 : at + 3]
-    return (before[-1:] in APOSTROPHES and before[:1].isalpha() and len(before) == 2) or (
-        after[:1] in APOSTROPHES and after[1:].isalpha() and len(after) == 2
-    )
+    return bool(_after_apostrophe(before) or _before_apostrophe(after))
 
 
 def _with_parts(written: str, start: int) -> list[WrittenWord]:

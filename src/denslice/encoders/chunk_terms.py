@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import NamedTuple
 from zlib import crc32
 
@@ -13,7 +14,6 @@ import numpy.typing as npt
 from denslice.analysis.analyzer import CACHED_WORDS, Analyzer
 from denslice.vectors import Floats, Ints, spread
 
-STOP_HASH = 1 << 32  # the hash of stop words, which no other word has
 FORM = "="  # before a word in normal form, as the vocabulary lists it for prefixes and misspelt words
 Numbers = npt.NDArray[np.int32]
 
@@ -35,18 +35,22 @@ class ChunkTerms:
     def __init__(self, analyzer: Analyzer, place: Callable[[str], int]) -> None:
         self._analyzer = analyzer
         self._place = place
-        self._numbers: dict[str, _Numbered] = {}  # by language
         self._clear()
 
     def numbered(self, text: str, language: str) -> list[int]:
         """Return the numbers of the chunks of a text in a language."""
-        if language not in self._numbers:
-            self._numbers[language] = _Numbered(language, self._add)
-        return list(map(self._numbers[language].__getitem__, text.split()))
+        numbers, chunks = self._numbers.setdefault(language, {}), text.split()
+        try:
+            return list(map(numbers.__getitem__, chunks))
+        except KeyError:
+            for chunk in dict.fromkeys(chunks):
+                if chunk not in numbers:
+                    numbers[chunk] = self._add(chunk, language)
+            return list(map(numbers.__getitem__, chunks))
 
     def forget(self) -> None:
         """Forget all chunks if there are very many; numbers that were returned before are no longer valid."""
-        if len(self._lengths) > CACHED_WORDS:
+        if len(self._lengths) > CACHED_WORDS or len(self._ids) > 4 * CACHED_WORDS:
             self._clear()
 
     def terms(self, chunks: Numbers, texts: Numbers) -> BatchTerms:
@@ -57,19 +61,19 @@ class ChunkTerms:
         ids, weights = np.array(self._ids, np.int32), np.array(self._weights, np.float32)
         return BatchTerms(ids[at], weights[at], np.repeat(texts, ends - begins))
 
-    def lengths(self, chunks: Numbers) -> Floats:
-        """Return the length of each chunk in words."""
-        return np.array(self._lengths, np.float32)[chunks]
+    def lengths(self, chunks: Numbers, texts: Numbers, count: int) -> Ints:
+        """Return the lengths of so many texts, in parts of WHOLE_WORD, given the text of each chunk."""
+        return np.bincount(texts, np.array(self._lengths)[chunks], minlength=count).astype(np.int64)
 
-    def hashes(self, chunks: Numbers, texts: Numbers) -> tuple[npt.NDArray[np.uint64], Numbers]:
-        """Return the hashes of the stems of chunks in their order, without stop words, and the text of each."""
-        starts = np.array(self._word_starts, np.int64)
-        begins, ends = starts[chunks], starts[chunks + 1]
-        return np.array(self._hashes, np.uint64)[spread(begins, ends)], np.repeat(texts, ends - begins)
+    def hashes(self, chunks: Sequence[int]) -> npt.NDArray[np.uint64]:
+        """Return the hashes of the stems of chunks in their order, without stop words."""
+        starts, hashes = self._word_starts, self._hashes
+        found = (hashes[starts[chunk] : starts[chunk + 1]] for chunk in chunks)
+        return np.fromiter(chain.from_iterable(found), np.uint64)
 
     def _add(self, chunk: str, language: str) -> int:
         """Analyse a chunk and return its number."""
-        length = 0.0
+        length = 0
         for form in self._analyzer.split(chunk):
             terms = self._analyzer.terms(form, language)
             if terms.stem is None:
@@ -86,22 +90,9 @@ class ChunkTerms:
         return len(self._lengths) - 1
 
     def _clear(self) -> None:
-        for numbers in self._numbers.values():
-            numbers.clear()
+        self._numbers: dict[str, dict[str, int]] = {}  # by language
         self._starts, self._word_starts = array("q", [0]), array("q", [0])
-        self._ids, self._weights, self._hashes, self._lengths = array("i"), array("f"), array("Q"), array("f")
-
-
-class _Numbered(dict[str, int]):
-    """The numbers of the chunks of one language; a new chunk is added to the table."""
-
-    def __init__(self, language: str, add: Callable[[str, str], int]) -> None:
-        super().__init__()
-        self._language, self._add = language, add
-
-    def __missing__(self, chunk: str) -> int:
-        number = self[chunk] = self._add(chunk, self._language)
-        return number
+        self._ids, self._weights, self._hashes, self._lengths = array("i"), array("f"), array("Q"), array("i")
 
 
 def stem_hash(stem: str) -> int:
@@ -112,10 +103,5 @@ def stem_hash(stem: str) -> int:
 def flat(rows: Sequence[Sequence[int]]) -> tuple[Numbers, Numbers]:
     """Return all numbers in one array, and the row of each."""
     sizes = [len(row) for row in rows]
-    numbers = np.fromiter((number for row in rows for number in row), dtype=np.int32, count=sum(sizes))
+    numbers = np.fromiter(chain.from_iterable(rows), dtype=np.int32, count=sum(sizes))
     return numbers, np.repeat(np.arange(len(rows), dtype=np.int32), sizes)
-
-
-def summed(weights: Floats, texts: Ints, count: int) -> Floats:
-    """Return the sum of the weights of each text."""
-    return np.bincount(texts, weights, minlength=count).astype(np.float32)

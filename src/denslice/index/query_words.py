@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from denslice.encoders import Encoder
+from denslice.encoders.chunk_terms import FORM
 from denslice.search.close_words import CloseWords, allowed_distance
 from denslice.search.conditions import Ids, KnownWords, analyzer_of
 from denslice.store.snapshot import Snapshot
-from denslice.store.vocabulary import ABSENT
 
 
 class WordList(Protocol):
-    """The words of a collection, by prefix and by spelling."""
+    """The names in a vocabulary, by prefix and by spelling; FORM is before those of the words in normal form."""
 
     def starting_with(self, prefix: str, limit: int | None = None) -> Sequence[str]:
         """Return the words that begin with the prefix, at most so many."""
@@ -23,27 +23,25 @@ class WordList(Protocol):
 
 
 def known_words(snapshot: Snapshot, encoder: Encoder) -> KnownWords:
-    """Return the words of a commit. Those that a prefix stands for are found by their stems, as they are stored."""
-    words, skip = snapshot.words, snapshot.manifest.slicing.skip
-    listed = CloseWords.of(words.pieces)
+    """Return the words of a commit."""
+    listed, skip = CloseWords.of(snapshot.words.pieces), snapshot.manifest.slicing.skip
 
     def ids(word: str) -> Ids | None:
         found = encoder.word_ids(word)
         return None if found is None or any(one < skip for one in found) else found
 
     def like_ids(kind: str, word: str) -> Ids:
-        found = map(words.find, words_like(kind, word, listed))
-        return tuple(id for id in found if id != ABSENT and id >= skip)
+        return tuple(id for form in forms_like(kind, word, listed) for id in ids(form) or ())
 
     analyzer = analyzer_of(snapshot.manifest.encoder_options)
     return KnownWords(analyzer, ids, like_ids, snapshot.manifest.filterable)
 
 
-def words_like(kind: str, word: str, listed: WordList) -> list[str]:
-    """Return the words of a collection that a prefix or a fuzzy word stands for, beside itself."""
+def forms_like(kind: str, word: str, listed: WordList) -> list[str]:
+    """Return the words of a collection, in normal form, that a prefix or a fuzzy word stands for."""
+    found: Sequence[str] = ()
     if kind == "prefix":
-        return list(listed.starting_with(word))
-    if kind != "fuzzy":
-        return []
-    near = listed.within(word, max(1, allowed_distance(word)))
-    return [found for found, _ in near if not found.startswith("+")]  # which is how the names of hashed phrases begin
+        found = listed.starting_with(FORM + word)
+    if kind == "fuzzy":
+        found = [name for name, _ in listed.within(FORM + word, max(1, allowed_distance(word)))]
+    return [name.removeprefix(FORM) for name in found if name.startswith(FORM)]

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from denslice import encoders
+from denslice.analysis.analyzer import Analyzer
+from denslice.analysis.languages import CODES, ENGLISH
 from denslice.densify import split_by_slice
 from denslice.encoders import Encoder
-from denslice.encoders.analysis import Analyzer
-from denslice.encoders.bm25 import idf
+from denslice.encoders.bm25 import LANGUAGE, idf
 from denslice.errors import InputError, warn
 from denslice.index.found_docs import FoundScore, found_doc, found_scores, places_in
 from denslice.index.index_info import IndexInfo
@@ -45,6 +46,7 @@ from denslice.search.typed_queries import parsed
 from denslice.stage_timers import stage
 from denslice.store.segment import Segment
 from denslice.store.snapshot import Snapshot
+from denslice.store.vocabulary import ABSENT
 from denslice.vectors import Encoded, Floats, Ints, Phrases, Weights, csr, dense_rows, lexical_csr
 
 if TYPE_CHECKING:
@@ -97,7 +99,17 @@ class Reader:
     def encoder(self) -> Encoder:
         """The encoder with the vocabulary of this commit."""
         manifest = self.snapshot.manifest
-        return encoders.load(manifest.encoder, manifest.encoder_options, self.snapshot.words)
+        return encoders.load(manifest.encoder, manifest.encoder_options, self.snapshot.words, self.languages)
+
+    @cached_property
+    def languages(self) -> dict[str, int]:
+        """How many passages are in each language, most first. A passage that is in no known one counts as English."""
+        found = {name: self.snapshot.words.find(f"{LANGUAGE}{name}") for name in CODES.values()}
+        ids = np.array([id for id in found.values() if id != ABSENT], dtype=np.int64)
+        counts = dict(zip(ids.tolist(), self.statistics.passage_frequencies(ids).tolist(), strict=True))
+        others = {name: counts[id] for name, id in found.items() if counts.get(id)}
+        both = {ENGLISH: self.statistics.passages - sum(others.values()), **others}
+        return dict(sorted(((name, count) for name, count in both.items() if count), key=lambda one: (-one[1], one[0])))
 
     @cached_property
     def vocab(self) -> int:

@@ -9,9 +9,9 @@ from typing import TypeGuard
 import numpy as np
 import numpy.typing as npt
 
-from denslice.encoders.analysis import Analyzer
+from denslice.analysis.analyzer import Analyzer
 from denslice.records import Doc
-from denslice.search.conditions import Conditions, HeldTokens, HeldWords, Test, holds, is_held_by
+from denslice.search.conditions import OWN_FIELDS, Conditions, HeldTokens, HeldWords, Test, holds, is_held_by
 from denslice.search.holding_rows import rows_with
 from denslice.search.query import Mask
 from denslice.store.docs_sqlite import BOOLEAN
@@ -31,7 +31,7 @@ class SegmentConditions:
     def __init__(self, conditions: Conditions, segment: Segment, analyzer: Analyzer) -> None:
         self._conditions, self._segment, self._analyzer = conditions, segment, analyzer
         self._passing = {test: self._possible(test) for test in conditions.tests()}
-        self._needs_texts = any(_needs_reading(test) and not test.field for test in self._passing)
+        self._needs_texts = any(_needs_reading(test) and test.field in OWN_FIELDS for test in self._passing)
         must, must_not = conditions.must, conditions.must_not
         self.may = self._all(self._any(self._passing[test] for test in some) for some in must)
         self.do = self._all(self._any(self._certain(test) for test in some) for some in must)

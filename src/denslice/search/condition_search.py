@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from denslice.encoders.analysis import Analyzer
+from denslice.analysis.analyzer import Analyzer
 from denslice.options import SearchOptions
 from denslice.search.condition_rows import READ, SegmentConditions
 from denslice.search.query import NO_SCORES, Found, Mask, QueryVectors

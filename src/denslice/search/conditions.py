@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from denslice.analysis.analyzer import Analyzer
+from denslice.analysis.languages import ENGLISH
 from denslice.analysis.scripts import ngram_size
-from denslice.encoders.analysis import Analyzer
 from denslice.records import Clause, Doc, Query
 
 Ids = tuple[int, ...]
@@ -120,13 +121,7 @@ def _words_test(clause: Clause, words: tuple[str, ...], known: KnownWords) -> He
     needed = tuple(dict.fromkeys(some for some in ids if some is not None))
     value = "" if clause.field in OWN_FIELDS else clause.text
     is_filterable = clause.field in known.filterable and clause.field not in OWN_FIELDS
-    keys = tuple(stem_or_word(known.analyzer, word) for word in words) if form == STEMMED else words
-    return HeldWords(keys, form, clause.field, needed, value, is_filterable)
-
-
-def stem_or_word(analyzer: Analyzer, word: str) -> str:
-    """Return the stem of a word, or a stop word as it is."""
-    return analyzer.stem(word) or word
+    return HeldWords(words, form, clause.field, needed, value, is_filterable)
 
 
 # --- the definition
@@ -134,18 +129,19 @@ def stem_or_word(analyzer: Analyzer, word: str) -> str:
 
 def holds(test: HeldWords, doc: Doc, analyzer: Analyzer) -> bool:
     """Return whether a document holds the words of a test."""
-    if not test.field:
-        return any(_follow(test, text, analyzer) for text in (doc.title, doc.text))
-    if test.field == "title":
-        return _follow(test, doc.title, analyzer)
+    if test.field in OWN_FIELDS:
+        language = analyzer.language_of(doc.contents) if test.form == STEMMED else ENGLISH
+        texts = (doc.title,) if test.field else (doc.title, doc.text)
+        return any(_follow(test, text, analyzer, language) for text in texts)
     return is_held_by(test, doc.id if test.field == "id" else doc.meta.get(test.field), analyzer)
 
 
 def is_held_by(test: HeldWords, value: Any, analyzer: Analyzer) -> bool:
     """Return whether a value of metadata, or an element of a list, is what a test wants, or has its words in order."""
+    language = analyzer.language or ENGLISH  # a value is too short to recognise its own
     elements = value if isinstance(value, list) else [value]
     texts = [_as_typed(one) for one in elements if isinstance(one, str | int | float)]
-    return any(_is_value(test, text) or (test.words and _follow(test, text, analyzer)) for text in texts)
+    return any(_is_value(test, text) or (test.words and _follow(test, text, analyzer, language)) for text in texts)
 
 
 def _is_value(test: HeldWords, text: str) -> bool:
@@ -160,13 +156,13 @@ def _as_typed(value: str | float) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def _follow(test: HeldWords, text: str, analyzer: Analyzer) -> bool:
+def _follow(test: HeldWords, text: str, analyzer: Analyzer, language: str) -> bool:
     """Return whether the words of a test follow each other in a text."""
     if not may_hold(test, text):
         return False
     words, wanted = analyzer.split(text), list(test.words)
     if test.form == STEMMED:
-        words = [stem_or_word(analyzer, word) for word in words]
+        words, wanted = ([analyzer.stem(word, language) or word for word in some] for some in (words, wanted))
     if test.form != PREFIX and not any(map(is_part, wanted)):
         return _contains(words, wanted)
     fits = [_fitting(wanted, at, test.form == PREFIX) for at in range(len(wanted))]
@@ -216,5 +212,5 @@ def may_hold(test: HeldWords, text: str) -> bool:
 
 def analyzer_of(encoder_options: Mapping[str, Any]) -> Analyzer:
     """Return the analyzer of an index, and the default one if its encoder has none."""
-    language, stop_words = encoder_options.get("language"), encoder_options.get("stop_words")
-    return Analyzer(language, None if stop_words is None else tuple(stop_words)) if language else Analyzer()
+    stop_words = encoder_options.get("stop_words")
+    return Analyzer(encoder_options.get("language"), None if stop_words is None else tuple(stop_words))

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from denslice.encoders.analysis import Analyzer
+from denslice.analysis.analyzer import Analyzer
 
 MATCHED_CHARACTERS = 20_000  # characters of a text in which tokens are searched
 EXCERPT_WINDOW = 300  # characters in which an excerpt has the most different tokens
@@ -59,8 +59,9 @@ def excerpt(text: str, tokens: set[str], analyze: TextAnalyzer, width: int, lead
 
 def text_analyzer(encoder_options: Mapping[str, Any]) -> TextAnalyzer:
     """Return the analyzer of an index whose encoder has these options."""
-    language = encoder_options.get("language")
-    return Analyzer(language).words if language else lambda text: [text]
+    if "analysis" not in encoder_options:
+        return lambda text: [text]
+    return Analyzer(encoder_options["language"]).words
 
 
 def _matches_in_word(word: str, tokens: set[str], analyze: TextAnalyzer) -> list[Span]:

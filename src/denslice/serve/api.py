@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from denslice.encoders.analysis import well_formed
+from denslice.analysis.normal_forms import well_formed
 from denslice.options import SearchOptions, shown
 from denslice.records import Clause, Query, is_nested_deeper
 from denslice.serve.http_errors import DEEPEST_BODY, TOO_DEEP

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from denslice.encoders.analysis import has_words, well_formed
+from denslice.analysis.analyzer import has_words
+from denslice.analysis.normal_forms import well_formed
 from denslice.encoders.torch.bi_encoder import BiEncoder
 from denslice.errors import InputError
 from denslice.records import Progress
