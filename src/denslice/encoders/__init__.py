@@ -39,6 +39,9 @@ class Encoder(Protocol):
     def token(self, id: int) -> str:
         """Return the token with this id, for people to read."""
 
+    def word_ids(self, word: str) -> tuple[int, ...] | None:
+        """Return the tokens of a word that the analyzer split off a text; None if tokens do not tell who has it."""
+
     def phrases(self, text: str) -> Phrases:
         """Return the phrases of a text by token id, which several phrases may share; none if tokens are words only."""
 

@@ -176,6 +176,13 @@ class Bm25:
         """Return the word (stem) that has this token id."""
         return self.words.word(id)
 
+    def word_ids(self, form: str) -> tuple[int, ...] | None:
+        """Return the tokens under which documents may have a word in normal form; None if some leave it out."""
+        languages = [self.config.language] if self.config.language else [ENGLISH, *self._languages]
+        stems = [self.analyzer.stem(form, language) for language in languages]
+        found = (self.words.find(stem) for stem in dict.fromkeys(stems) if stem is not None)
+        return None if None in stems else tuple(id for id in found if id != ABSENT)
+
     def tokens(self, text: str, language: str, id_of: Callable[[str], int], goes_on: bool = False) -> Iterator[Token]:
         """Yield the tokens of a text in a language with their places; `id_of` finds or places their ids.
 

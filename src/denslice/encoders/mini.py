@@ -92,6 +92,10 @@ class Mini:
         """Return the word (stem) that has this token id."""
         return self._bm25.token(id)
 
+    def word_ids(self, word: str) -> tuple[int, ...] | None:
+        """Return the token of a word, which is that of BM25."""
+        return self._bm25.word_ids(word)
+
     def phrases(self, text: str) -> Phrases:
         """Return the phrases of a text, which are those of BM25."""
         return self._bm25.phrases(text)

@@ -12,6 +12,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -57,7 +58,9 @@ OPERATORS = {"eq": "IS", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 HAVING_ID = {name: f"SELECT row FROM docs WHERE id {sign} ?" for name, sign in OPERATORS.items()}
 HAVING_FIELD = "SELECT row FROM field_values WHERE field = ? AND kind = ?"
 HAVING = {"exists": HAVING_FIELD} | {name: f"{HAVING_FIELD} AND value {sign} ?" for name, sign in OPERATORS.items()}
+EVERY_VALUE = "SELECT DISTINCT kind, value FROM field_values WHERE field = ? AND kind > 1"  # not PRESENT, not NULL
 EVERY_META = "SELECT meta FROM docs"
+EVERY_FIELD = "SELECT DISTINCT key FROM docs CROSS JOIN json_each(docs.meta)"
 ANY_TITLE = "SELECT 1 FROM docs WHERE title <> '' LIMIT 1"
 ANY_WITH = "SELECT 1 FROM docs WHERE EXISTS (SELECT 1 FROM json_each(meta) WHERE key = ?) LIMIT 1"
 PRESENT, NULL, BOOLEAN, NUMBER, STRING = range(5)  # kinds of values
@@ -140,6 +143,12 @@ class Documents:
         is_own = field == "id" or (field == "title" and bool(self._select(ANY_TITLE)))
         return is_own or bool(self._select(ANY_WITH, field))
 
+    @cached_property
+    def field_names(self) -> frozenset[str]:
+        """The fields of metadata, and `title` if any document has one. This reads all documents once."""
+        named = frozenset(name for (name,) in self._select(EVERY_FIELD))
+        return named | {"title"} if self._select(ANY_TITLE) else named
+
     def rows(self, ids: Sequence[str]) -> dict[str, int]:
         """Return the rows of those ids that the segment has."""
         found = self._select(BY_IDS, json.dumps(ids))
@@ -154,6 +163,10 @@ class Documents:
         """Return the rows whose filterable field has a value of this kind that satisfies the comparison."""
         given = (field, kind) if operator == "exists" else (field, kind, value)
         return np.array([row for (row,) in self._select(HAVING[operator], *given)], dtype=np.int64)
+
+    def values(self, field: str) -> list[tuple[int, Any]]:
+        """Return the different values of a filterable field with their kinds, as `having` takes them, but for null."""
+        return [(kind, value) for kind, value in self._select(EVERY_VALUE, field)]
 
     def verify(self) -> None:
         """Read the whole file as it was opened; raise IndexFormatError if it has changed."""

@@ -95,6 +95,9 @@ class TransformerEncoder:
         piece = self.model.tokenizer.convert_ids_to_tokens(id)
         return str(piece) if piece is not None else f"[{id}]"
 
+    def word_ids(self, word: str) -> None:
+        """Return None: tokens do not tell which documents have a word."""
+
     def phrases(self, text: str) -> Phrases:
         """Return no phrases: every token is a word piece."""
         return {}
