@@ -17,6 +17,8 @@ from denslice.encoders.bm25 import idf
 from denslice.errors import InputError, warn
 from denslice.index.found_docs import FoundScore, found_doc, found_scores, places_in
 from denslice.index.index_info import IndexInfo
+from denslice.index.match_requests import AskedOf, MatchRequest
+from denslice.index.result_pages import PagedSearch, arranged_page, check_fields, score_page, searched_options
 from denslice.options import SearchOptions
 from denslice.records import (
     Doc,
@@ -116,11 +118,21 @@ class Reader:
 
     def rank_encoded(self, queries: Sequence[Query], encoded: Encoded, options: SearchOptions) -> list[Ranking]:
         """Return the best documents for each query, given the vectors of the queries."""
-        found = self.find(self.query_vectors(encoded, options), options)
-        if options.where is not None and not any(one.ids for one in found):
+        check_fields(options, self.snapshot.manifest.filterable)
+        vectors = self.query_vectors(encoded, options)
+        asked = [AskedOf(query, one, options) for query, one in zip(queries, vectors, strict=True)]
+        searches = [PagedSearch(self, one, encoded, at) for at, one in enumerate(asked)]
+        if options.sort_by or options.group_by:
+            pages = [arranged_page(self, one) for one in asked]
+        else:
+            pages = [score_page(one, options) for one in self.find(vectors, searched_options(options))]
+        if options.where is not None and not any(page.found.ids for page in pages):
             self.warn_of_unknown_fields(options.where)
-        both = enumerate(zip(queries, found, strict=True))
-        return [self._ranking(query, one, Asked(self, query, encoded, at, options)) for at, (query, one) in both]
+        all_of = enumerate(zip(queries, pages, searches, strict=True))
+        return [
+            search.with_page(self._ranking(query, page.found, Asked(self, query, encoded, at, options)), page)
+            for at, (query, page, search) in all_of
+        ]
 
     def explain_vectors(
         self, query: QueryVectors, whole: QueryVectors, id: str, passage: int | None = None
@@ -219,6 +231,14 @@ class Reader:
             return self.searcher.search(queries, options, masks)
 
         return only_hits(search, queries, masks, options.k, self.snapshot.segments, lambda: self._with_dense)
+
+    def find_within(self, query: QueryVectors, options: SearchOptions, masks: Sequence[Mask]) -> Found:
+        """Return the k best documents among the rows of the masks."""
+        return self._find_documents([query], options, masks)[0]
+
+    def gather(self, request: MatchRequest) -> tuple[Sequence[Any], tuple[str, ...]]:
+        """Return the answer to a request; a ClusterReader returns those of its shards, and which did not answer."""
+        return [request.answer(self)], ()
 
     def _find_passages(self, query: QueryVectors, options: SearchOptions, masks: Sequence[Mask]) -> Found:
         def search(query: QueryVectors, options: SearchOptions, masks: Sequence[Mask]) -> Found:

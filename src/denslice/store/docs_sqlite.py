@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from denslice.errors import IndexFormatError, InputError, UnavailableError
 from denslice.records import Doc, Place, filter_fields
+from denslice.store.field_values import BOOLEAN, NULL, NUMBER, PRESENT, STRING, FieldValues
 from denslice.store.files import StoredFile, damaged
 from denslice.store.folder import Folder
 
@@ -57,10 +58,13 @@ OPERATORS = {"eq": "IS", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 HAVING_ID = {name: f"SELECT row FROM docs WHERE id {sign} ?" for name, sign in OPERATORS.items()}
 HAVING_FIELD = "SELECT row FROM field_values WHERE field = ? AND kind = ?"
 HAVING = {"exists": HAVING_FIELD} | {name: f"{HAVING_FIELD} AND value {sign} ?" for name, sign in OPERATORS.items()}
+# Both in the order of the index, so that SQLite neither sorts nor reads the table.
+DIFFERENT_VALUES = """SELECT kind, value, COUNT(*) FROM field_values WHERE field = ? AND kind > 0
+    GROUP BY kind, value ORDER BY kind, value"""
+ROWS_BY_VALUE = "SELECT row, rowid FROM field_values WHERE field = ? AND kind > 0 ORDER BY kind, value, row, rowid"
 EVERY_META = "SELECT meta FROM docs"
 ANY_TITLE = "SELECT 1 FROM docs WHERE title <> '' LIMIT 1"
 ANY_WITH = "SELECT 1 FROM docs WHERE EXISTS (SELECT 1 FROM json_each(meta) WHERE key = ?) LIMIT 1"
-PRESENT, NULL, BOOLEAN, NUMBER, STRING = range(5)  # kinds of values
 SYSTEM_ERRORS = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PERM, sqlite3.SQLITE_INTERRUPT)
 Fetched = TypeVar("Fetched")
 MAPPED_BYTES = 1 << 40  # of the file that SQLite may map into memory: all of them
@@ -112,6 +116,7 @@ class Documents:
         self._folder, self._name = folder, name
         self._lock = threading.Lock()
         self._connection = self._opened()
+        self._field_values: dict[str, FieldValues] = {}  # by field
 
     def fetch(self, rows: Sequence[int]) -> dict[int, Doc]:
         """Return the documents of these rows."""
@@ -154,6 +159,20 @@ class Documents:
         """Return the rows whose filterable field has a value of this kind that satisfies the comparison."""
         given = (field, kind) if operator == "exists" else (field, kind, value)
         return np.array([row for (row,) in self._select(HAVING[operator], *given)], dtype=np.int64)
+
+    def field_values(self, field: str, rows: int) -> FieldValues:
+        """Return the values of a filterable field, which are read once; the segment has so many rows."""
+        if (known := self._field_values.get(field)) is not None:
+            return known
+        found = self._select(DIFFERENT_VALUES, field)
+        entries = np.array(self._select(ROWS_BY_VALUE, field), dtype=np.int64).reshape(-1, 2)
+        if len(entries) != sum(count for *_, count in found) or entries[:, :1].max(initial=0) >= rows:
+            raise damaged(self.path, f"the values of the field {field!r} do not fit its rows")
+        values = FieldValues.of(
+            [(kind, value) for kind, value, _ in found], [count for *_, count in found], entries, rows
+        )
+        self._field_values[field] = values
+        return values
 
     def verify(self) -> None:
         """Read the whole file as it was opened; raise IndexFormatError if it has changed."""
