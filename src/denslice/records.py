@@ -201,6 +201,7 @@ class Ranking(Sequence[Hit]):
     missing: tuple[str, ...] = ()  # shards of a cluster that did not answer: their documents are missing
     passages: tuple[int, ...] = ()  # the number of each passage in its document, if passages were searched
     count_matches: Callable[[], MatchCounts] | None = field(default=None, repr=False, compare=False)
+    is_arranged: bool = field(default=False, repr=False, compare=False)  # sorted by a field or in groups
     next_page: Callable[[], str] | None = field(default=None, repr=False, compare=False)  # its cursor, if there is one
 
     @cached_property

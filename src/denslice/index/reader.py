@@ -19,6 +19,7 @@ from denslice.index.found_docs import FoundScore, found_doc, found_scores, place
 from denslice.index.index_info import IndexInfo
 from denslice.index.match_requests import AskedOf, MatchRequest
 from denslice.index.result_pages import PagedSearch, arranged_page, check_fields, score_page, searched_options
+from denslice.index.similar import StoredVectors, as_query, stored_vectors, without_itself
 from denslice.options import SearchOptions
 from denslice.records import (
     Doc,
@@ -133,6 +134,23 @@ class Reader:
             search.with_page(self._ranking(query, page.found, Asked(self, query, encoded, at, options)), page)
             for at, (query, page, search) in all_of
         ]
+
+    def rank_similar(self, id: str, options: SearchOptions) -> Ranking:
+        """Return the documents that are most like the one with this id, which is left out."""
+        stored = self.vectors_of(id)
+        if stored is None:
+            raise InputError(f"no document has the id {id!r}, so none is like it")
+        stored = stored.known(self.vocab)
+        weighed = np.ones(len(stored.keys), np.float32)
+        if self.encoder.uses_idf:
+            weighed = idf(self.statistics.passage_frequencies(stored.keys), self.statistics.passages)
+        others = replace(options, where=without_itself(id, options.where))
+        return self.rank_encoded([Query("")], as_query(stored, weighed, self.vocab), others)[0]
+
+    def vectors_of(self, id: str) -> StoredVectors | None:
+        """Return the stored vectors of the document with this id, or None if it is not there."""
+        place = self.snapshot.find(id)
+        return stored_vectors(*place) if place else None
 
     def explain_vectors(
         self, query: QueryVectors, whole: QueryVectors, id: str, passage: int | None = None

@@ -71,7 +71,13 @@ class PagedSearch:
         """
         end = start_of(self.asked.options) + self.asked.options.k
         count = partial(match_counts, self.reader, self.asked)
-        made = replace(ranking, count_matches=count, next_page=partial(self._next, end) if page.has_more else None)
+        is_arranged = bool(self.asked.options.sort_by or self.asked.options.group_by)
+        made = replace(
+            ranking,
+            count_matches=count,
+            is_arranged=is_arranged,
+            next_page=partial(self._next, end) if page.has_more else None,
+        )
         if self.asked.options.facets:
             _ = made.facets
         return made
