@@ -43,7 +43,9 @@ def parameters(function: Callable[..., Any]) -> Defaults:
 
 
 @pytest.mark.parametrize("kind", [Index, Cluster])
-@pytest.mark.parametrize("verb", ["search", "search_batch", "search_vectors", "search_vectors_batch", "rank"])
+@pytest.mark.parametrize(
+    "verb", ["search", "search_batch", "search_vectors", "search_vectors_batch", "similar", "rank"]
+)
 def test_python_has_every_option_of_a_search(kind: type, verb: str) -> None:
     expected = defaults(SearchOptions) | ({"k": 1000} if verb == "rank" else {})
     assert expected.items() <= parameters(getattr(kind, verb)).items()
@@ -69,7 +71,14 @@ def test_an_option_that_is_not_there_is_a_type_error_of_python(tmp_path: Any) ->
 
 @pytest.mark.parametrize(
     ("name", "options"),
-    [("search", SearchOptions), ("search", OpenOptions), ("run", OpenOptions), ("serve", OpenOptions)],
+    [
+        ("search", SearchOptions),
+        ("search", OpenOptions),
+        ("similar", SearchOptions),
+        ("similar", OpenOptions),
+        ("run", OpenOptions),
+        ("serve", OpenOptions),
+    ],
 )
 def test_commands_have_every_option(name: str, options: type) -> None:
     flags = flags_of(name)
@@ -106,6 +115,12 @@ def test_http_has_every_option_of_a_search() -> None:
     both = {name: (default, helps(SearchOptions)[name]) for name, default in defaults(SearchOptions).items()}
     assert both.items() <= told.items()
     assert set(told) - set(both) == {"query", "queries", "explain"}
+
+
+def test_http_has_every_option_of_a_search_for_similar_documents() -> None:
+    fields = pytest.importorskip("denslice.serve.api").SimilarQuery.model_fields
+    told = {name: (one.default, one.description) for name, one in fields.items() if name != "explain"}
+    assert told == {name: (default, helps(SearchOptions)[name]) for name, default in defaults(SearchOptions).items()}
 
 
 def test_langchain_has_every_option_of_a_search_but_those_of_pages() -> None:
