@@ -43,7 +43,8 @@ def facet(counts: Counter[FieldKey]) -> dict[Any, int]:
 
     A dict holds true and 1 as one key: their counts are added.
     """
-    shown: dict[Any, int] = {}
-    for key, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-        shown[shown_value(key)] = shown.get(shown_value(key), 0) + count
-    return shown
+    keys: dict[Any, FieldKey] = {}
+    added: Counter[FieldKey] = Counter()
+    for key, count in counts.items():
+        added[keys.setdefault(shown_value(key), key)] += count
+    return {shown_value(key): count for key, count in sorted(added.items(), key=lambda item: (-item[1], item[0]))}
