@@ -206,6 +206,15 @@ def test_shards_count_sort_and_group_as_the_whole_does(data: Made, k: int, n: in
 
 
 @settings(max_examples=15, deadline=None)
+@given(data=made(), operator=st.sampled_from(["eq", "gt", "gte", "lt", "lte"]), value=st.sampled_from([1, 2.0, "b"]))
+def test_a_filter_passes_the_same_documents_once_facets_are_loaded(data: Made, operator: str, value: Any) -> None:
+    with tempfile.TemporaryDirectory() as folder, data.index(Path(folder)) as index:
+        before = data.search(index, where={FIELD: {operator: value}})
+        _ = data.search(index, facets=[FIELD]).facets
+        assert data.search(index, where={FIELD: {operator: value}}) == before
+
+
+@settings(max_examples=15, deadline=None)
 @given(data=made(), least=st.sampled_from([-1.0, 0.0, 0.5, 2.0]), group=st.booleans())
 def test_min_score_leaves_out_hits_with_a_lower_score(data: Made, least: float, group: bool) -> None:
     with tempfile.TemporaryDirectory() as folder, data.index(Path(folder)) as index:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -33,8 +34,10 @@ def count_values(segments: Sequence[Segment], masks: Sequence[Mask], field: str)
     for segment, mask in zip(segments, masks, strict=True):
         values = segment.documents.field_values(field, segment.rows)
         counts = values.counts(mask)
-        for code in np.flatnonzero(counts).tolist():
-            total[values.keys[code]] += int(counts[code])
+        found = np.flatnonzero(counts)
+        keys = [values.keys[code] for code in found.tolist()]
+        here = dict(zip(keys, counts[found].tolist(), strict=True))
+        total.update(here)
     return total
 
 
@@ -43,8 +46,8 @@ def facet(counts: Counter[FieldKey]) -> dict[Any, int]:
 
     A dict holds true and 1 as one key: their counts are added.
     """
-    keys: dict[Any, FieldKey] = {}
-    added: Counter[FieldKey] = Counter()
-    for key, count in counts.items():
-        added[keys.setdefault(shown_value(key), key)] += count
-    return {shown_value(key): count for key, count in sorted(added.items(), key=lambda item: (-item[1], item[0]))}
+    shown: dict[Any, int] = {}
+    for key, count in sorted(counts.items()):
+        value = shown_value(key)
+        shown[value] = shown.get(value, 0) + count
+    return dict(sorted(shown.items(), key=itemgetter(1), reverse=True))  # equal counts stay in the order of values

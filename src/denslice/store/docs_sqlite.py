@@ -12,6 +12,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -157,6 +158,8 @@ class Documents:
 
     def having(self, operator: str, field: str, kind: int, value: object = None) -> npt.NDArray[np.int64]:
         """Return the rows whose filterable field has a value of this kind that satisfies the comparison."""
+        if operator != "exists" and (known := self._field_values.get(field)) is not None:
+            return known.having(operator, (kind, value))
         given = (field, kind) if operator == "exists" else (field, kind, value)
         return np.array([row for (row,) in self._select(HAVING[operator], *given)], dtype=np.int64)
 
@@ -165,7 +168,8 @@ class Documents:
         if (known := self._field_values.get(field)) is not None:
             return known
         found = self._select(DIFFERENT_VALUES, field)
-        entries = np.array(self._select(ROWS_BY_VALUE, field), dtype=np.int64).reshape(-1, 2)
+        flat = chain.from_iterable(self._select(ROWS_BY_VALUE, field))
+        entries = np.fromiter(flat, dtype=np.int64).reshape(-1, 2)
         if len(entries) != sum(count for *_, count in found) or entries[:, :1].max(initial=0) >= rows:
             raise damaged(self.path, f"the values of the field {field!r} do not fit its rows")
         values = FieldValues.of(

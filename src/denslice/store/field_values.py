@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -47,6 +48,17 @@ class FieldValues:
         """Return how many rows of a mask have each value (values,). An empty mask stands for all rows."""
         codes = self.entry_codes[mask[self.entry_rows] != 0] if len(mask) else self.entry_codes
         return np.bincount(codes, minlength=len(self.keys))
+
+    def having(self, operator: str, key: FieldKey) -> Ints:
+        """Return the rows with a value of the same kind that satisfies the comparison with this one."""
+        kind = key[0]
+        low, high = bisect_left(self.keys, key), bisect_right(self.keys, key)
+        first, last = bisect_left(self.keys, (kind,)), bisect_left(self.keys, (kind + 1,))
+        start, end = {
+            "eq": (low, high), "gt": (high, last), "gte": (low, last), "lt": (first, low), "lte": (first, high),
+        }[operator]  # fmt: skip
+        begin, stop = np.searchsorted(self.entry_codes, [start, end])
+        return self.entry_rows[begin:stop].astype(np.int64)
 
     @cached_property
     def lowest(self) -> Array:
