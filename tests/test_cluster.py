@@ -99,10 +99,27 @@ def test_a_shard_is_an_index_by_itself(built: Path) -> None:
         {"k": 300, "group": False},
         {"k": 10, "where": {"year": {"gte": 2010}}},
         {"k": 10, "where": {"id": "none has this"}},
+        {"k": 10, "offset": 15, "min_score": 0.5},
+        {"k": 10, "sort_by": "-year", "offset": 5},
+        {"k": 3, "group_by": "year", "per_group": 4},
     ],
 )
 def test_search_equals_one_index(cluster: Cluster, whole: ds.Index, how: dict[str, Any]) -> None:
     _same(cluster.search_batch(ASKED, **how), whole.search_batch(ASKED, **how))
+
+
+def test_facets_pages_and_similar_documents_equal_one_index(cluster: Cluster, whole: ds.Index) -> None:
+    ours, theirs = (one.search(ASKED[0], 7, facets=["year"]) for one in (cluster, whole))
+    assert list(ours.facets["year"].items()) == list(theirs.facets["year"].items())
+    assert ours.matching == theirs.matching > 7
+    after = cluster.search(ASKED[0], 7, cursor=ours.cursor)
+    assert ours.ids + after.ids == whole.search(ASKED[0], 14).ids
+    with pytest.raises(ds.InputError, match="of another commit"):
+        cluster.search(ASKED[0], 7, cursor=theirs.cursor)
+    id = theirs.ids[0]
+    _same([cluster.similar(id, 5)], [whole.similar(id, 5)])
+    with pytest.raises(ds.InputError, match="no document has the id 'nobody'"):
+        cluster.similar("nobody")
 
 
 def test_a_field_that_no_shard_has_is_warned_of_once(cluster: Cluster) -> None:

@@ -15,6 +15,7 @@ from denslice.__main__ import app
 from denslice.cli.arguments import HELPS
 from denslice.cluster.cluster import Cluster
 from denslice.options import (
+    PAGE_OPTIONS,
     IndexKeywords,
     IndexOptions,
     OpenOptions,
@@ -42,7 +43,9 @@ def parameters(function: Callable[..., Any]) -> Defaults:
 
 
 @pytest.mark.parametrize("kind", [Index, Cluster])
-@pytest.mark.parametrize("verb", ["search", "search_batch", "search_vectors", "search_vectors_batch", "rank"])
+@pytest.mark.parametrize(
+    "verb", ["search", "search_batch", "search_vectors", "search_vectors_batch", "similar", "rank"]
+)
 def test_python_has_every_option_of_a_search(kind: type, verb: str) -> None:
     expected = defaults(SearchOptions) | ({"k": 1000} if verb == "rank" else {})
     assert expected.items() <= parameters(getattr(kind, verb)).items()
@@ -68,7 +71,14 @@ def test_an_option_that_is_not_there_is_a_type_error_of_python(tmp_path: Any) ->
 
 @pytest.mark.parametrize(
     ("name", "options"),
-    [("search", SearchOptions), ("search", OpenOptions), ("run", OpenOptions), ("serve", OpenOptions)],
+    [
+        ("search", SearchOptions),
+        ("search", OpenOptions),
+        ("similar", SearchOptions),
+        ("similar", OpenOptions),
+        ("run", OpenOptions),
+        ("serve", OpenOptions),
+    ],
 )
 def test_commands_have_every_option(name: str, options: type) -> None:
     flags = flags_of(name)
@@ -82,11 +92,11 @@ def test_the_flag_passages_turns_the_option_group_off() -> None:
     assert (flag.opts, flag.secondary_opts, flag.default) == ([], ["--passages"], True)
 
 
-def test_the_command_run_has_every_option_but_group_because_a_run_ranks_documents() -> None:
+def test_the_command_run_has_every_option_but_group_and_pages_because_a_run_ranks_documents() -> None:
     flags = flags_of("run")
     expected = defaults(SearchOptions) | {"k": 1000}
-    assert expected.keys() - flags.keys() == {"group"}
-    for option in expected.keys() - {"group"}:
+    assert expected.keys() - flags.keys() == {"group", *PAGE_OPTIONS}
+    for option in expected.keys() & flags.keys():
         assert flags[option].default == expected[option]
         assert flags[option].help == helps(SearchOptions)[option]
 
@@ -107,9 +117,17 @@ def test_http_has_every_option_of_a_search() -> None:
     assert set(told) - set(both) == {"query", "queries", "explain"}
 
 
-def test_langchain_has_every_option_of_a_search() -> None:
+def test_http_has_every_option_of_a_search_for_similar_documents() -> None:
+    fields = pytest.importorskip("denslice.serve.api").SimilarQuery.model_fields
+    told = {name: (one.default, one.description) for name, one in fields.items() if name != "explain"}
+    assert told == {name: (default, helps(SearchOptions)[name]) for name, default in defaults(SearchOptions).items()}
+
+
+def test_langchain_has_every_option_of_a_search_but_those_of_pages() -> None:
     fields = pytest.importorskip("denslice.adapters.langchain").DensliceRetriever.model_fields
     expected = defaults(SearchOptions) | {"group": False}  # it retrieves passages
+    expected = {name: default for name, default in expected.items() if name not in PAGE_OPTIONS}
+    assert not set(PAGE_OPTIONS) & fields.keys()
     assert expected.items() <= {name: one.default for name, one in fields.items()}.items()
 
 
@@ -117,6 +135,8 @@ def test_haystack_has_every_option_by_its_own_names() -> None:
     given = parameters(pytest.importorskip("denslice.adapters.haystack").DensliceRetriever.__init__)
     expected = defaults(SearchOptions) | defaults(OpenOptions)
     expected |= {"top_k": expected.pop("k"), "filters": expected.pop("where"), "group": False}
+    expected = {name: default for name, default in expected.items() if name not in PAGE_OPTIONS}
+    assert not set(PAGE_OPTIONS) & given.keys()
     assert expected.items() <= given.items()
 
 
@@ -125,17 +145,48 @@ def test_keywords_are_the_options_with_their_types() -> None:
     assert get_type_hints(SearchKeywords) == {one.name: hints[one.name] for one in shown(SearchOptions)[1:]}
     assert get_type_hints(IndexKeywords) == get_type_hints(IndexOptions)
     both = get_type_hints(SearchKeywords) | get_type_hints(OpenOptions)
-    del both["where"], both["group"]
+    for name in ("where", "group", *PAGE_OPTIONS):
+        del both[name]
     assert get_type_hints(RetrieverKeywords) == both
 
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"k": 0}, {"theta": -1}, {"mode": "fast"}, {"candidates_from": "dense"}, {"pruning": 1}, {"lam": float("nan")}],
+    [
+        {"k": 0},
+        {"theta": -1},
+        {"mode": "fast"},
+        {"candidates_from": "dense"},
+        {"pruning": 1},
+        {"lam": float("nan")},
+        {"min_score": float("nan")},
+        {"offset": -1},
+        {"cursor": 7},
+        {"sort_by": "-"},
+        {"group_by": ["year"]},
+        {"per_group": 0, "group_by": "year"},
+        {"facets": "year"},
+        {"facets": ["year", "year"]},
+    ],
 )
 def test_options_are_checked_when_they_are_made(wrong: Defaults) -> None:
     with pytest.raises(InputError, match=next(iter(wrong))):
         SearchOptions(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("excluding", "told"),
+    [
+        ({"sort_by": "year", "group_by": "lang"}, "sort_by and group_by"),
+        ({"sort_by": "year", "group": False}, "passages"),
+        ({"group_by": "year", "group": False}, "passages"),
+        ({"per_group": 2}, "give group_by"),
+        ({"cursor": "AAAA", "offset": 10}, "cursor and offset"),
+    ],
+)
+def test_options_that_exclude_each_other_are_an_error_that_says_so(excluding: Defaults, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        SearchOptions(**excluding)
 
 
 def flags_of(name: str) -> dict[str | None, TyperOption]:

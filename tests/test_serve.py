@@ -576,7 +576,16 @@ def test_the_page_and_its_files_ask_nothing_of_others(served: Live) -> None:
 
 def test_the_description_names_every_address(served: Live) -> None:
     paths = served.ask("/openapi.json").json()["paths"]
-    expected = {"/search", "/documents/{id}", "/documents", "/index", "/healthz", "/readyz", "/metrics"}
+    expected = {
+        "/search",
+        "/documents/{id}",
+        "/documents/{id}/similar",
+        "/documents",
+        "/index",
+        "/healthz",
+        "/readyz",
+        "/metrics",
+    }
     assert paths.keys() == expected
 
 

@@ -45,16 +45,15 @@ def encoded_as_now(name: str) -> bool:
     with zipfile.ZipFile(golden.FOLDER / f"{name}.zip") as packed:
         options = json.loads(packed.read("manifest.json"))["index"]["encoder_options"]
     model = checked_options("mini", {})["fingerprint"]
-    return options.get("fingerprint", model) == model and options.get("analysis") == ANALYSIS
+    return bool(options.get("fingerprint", model) == model and options.get("analysis") == ANALYSIS)
 
 
 def made_anew(index: Index, path: Path) -> Index:
     """A new index with the settings and documents of another one."""
     told = index.reader.snapshot.manifest
     options = {name: value for name, value in told.encoder_options.items() if name != "fingerprint"}
-    slicing = told.slicing
-    kept = {"slices": slicing.slices, "slicing": slicing.kind, "query": told.query}
-    new = Index.create(path, told.encoder, **kept, options=options)
+    slices, slicing = told.slicing.slices, told.slicing.kind
+    new = Index.create(path, told.encoder, slices=slices, slicing=slicing, query=told.query, options=options)
     new.add(index.docs())
     return new
 

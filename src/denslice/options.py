@@ -25,6 +25,7 @@ MODES = ("lexical", "dense", "hybrid")
 SIDES = ("both", "lexical")
 QUERIES = ("full", "sliced")
 NOT_ON_GPU = ("rows", "dense")
+PAGE_OPTIONS = ("offset", "cursor", "sort_by", "group_by", "per_group", "facets")  # runs and retrievers have no pages
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -70,6 +71,18 @@ def _fields(name: str, value: Any) -> tuple[str, ...]:
     if "" in value or len(set(value)) < len(value):
         raise InputError(f"{name} fields must be different and not empty: {', '.join(value)}")
     return tuple(value)
+
+
+def _field(name: str, value: Any) -> str:
+    if not isinstance(value, str) or not value.removeprefix("-") or not value.isprintable():
+        raise InputError(f"{name} is {value!r}, expected the name of a filterable field")
+    return value
+
+
+def _cursor(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise InputError(f"{name} is {type(value).__name__}, expected the text that the page before has as its cursor")
+    return value
 
 
 # --- options
@@ -129,12 +142,50 @@ class SearchOptions(_Checked):
         None, 'Return only documents that pass this filter, such as {"year": {"gte": 2020}}.'
     )
     group: bool = option(True, "Return documents, each with its best passages. False returns passages.", _truth)
+    min_score: float | None = option(
+        None, "Leave out documents with a score below this one.", partial(_optional, number)
+    )
+    offset: int = option(
+        0, "Number of documents, or of groups, to skip at the beginning.", partial(whole_number, least=0)
+    )
+    cursor: str | None = option(None, "Continue after the page that has this cursor.", partial(_optional, _cursor))
+    sort_by: str | None = option(
+        None,
+        "Sort all matching documents by a filterable field; -FIELD is descending. Default: by score.",
+        partial(_optional, _field),
+    )
+    group_by: str | None = option(
+        None, "Return k groups of documents with the same value of a filterable field.", partial(_optional, _field)
+    )
+    per_group: int = option(1, "Number of documents of each group, the best ones.", partial(whole_number, least=1))
+    facets: Sequence[str] = option(
+        (), "Filterable fields whose values are counted over all matching documents.", _fields
+    )
     best: float = BEST  # the share of the best passage in a document's dense score
     rerank: bool = True  # False stops after stage one, for research on what stage two is worth
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if wrong := _contradiction(self):
+            raise InputError(wrong)
 
     def keywords(self) -> dict[str, Any]:
         """Return the options as the methods of an index take them."""
         return {one.name: getattr(self, one.name) for one in shown(type(self))}
+
+
+def _contradiction(options: SearchOptions) -> str:
+    """Return what is wrong with options that exclude each other, or nothing."""
+    if options.cursor is not None and options.offset:
+        return "cursor and offset both say where a page begins; give one of them"
+    if options.per_group != 1 and options.group_by is None:
+        return f"per_group is {options.per_group}, and there are no groups; give group_by=FIELD too"
+    arranged = "sort_by" if options.sort_by is not None else "group_by" if options.group_by is not None else ""
+    if arranged and not options.group:
+        return f"{arranged} arranges documents, and group=False returns passages; leave one of them out"
+    if options.sort_by is not None and options.group_by is not None:
+        return "sort_by and group_by both arrange the documents; give one of them"
+    return ""
 
 
 @dataclass(frozen=True)
@@ -230,6 +281,13 @@ class SearchKeywords(TypedDict, total=False):
     pruning: float
     where: Mapping[str, Any] | None
     group: bool
+    min_score: float | None
+    offset: int
+    cursor: str | None
+    sort_by: str | None
+    group_by: str | None
+    per_group: int
+    facets: Sequence[str]
 
 
 class RetrieverKeywords(TypedDict, total=False):
@@ -241,6 +299,7 @@ class RetrieverKeywords(TypedDict, total=False):
     lam: float | None
     candidates_from: str
     pruning: float
+    min_score: float | None
     device: str
     leave_out: Sequence[str]
 

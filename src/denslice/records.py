@@ -237,6 +237,13 @@ class AskedQuery(Protocol):
         """Explain the score of the document with this id, or of one of its passages."""
 
 
+class MatchCounts(NamedTuple):
+    """How many documents match a query, and how many of them have each value of some fields."""
+
+    matching: int
+    facets: Mapping[str, Mapping[Any, int]] = {}
+
+
 @dataclass(frozen=True)
 class Ranking(Sequence[Hit]):
     """The documents found for one query, best first: a sequence of hits, or the lines of one query in a run.
@@ -252,6 +259,9 @@ class Ranking(Sequence[Hit]):
     asked: AskedQuery | None = field(default=None, repr=False, compare=False)
     missing: tuple[str, ...] = ()  # shards of a cluster that did not answer: their documents are missing
     passages: tuple[int, ...] = ()  # the number of each passage in its document, if passages were searched
+    count_matches: Callable[[], MatchCounts] | None = field(default=None, repr=False, compare=False)
+    is_arranged: bool = field(default=False, repr=False, compare=False)  # sorted by a field or in groups
+    next_page: Callable[[], str] | None = field(default=None, repr=False, compare=False)  # its cursor, if there is one
 
     @cached_property
     def _hits(self) -> tuple[Hit, ...]:
@@ -259,6 +269,30 @@ class Ranking(Sequence[Hit]):
         parts = self.parts or [(score, 0.0) for score in self.scores]
         found = zip(docs, self.scores, parts, strict=True)
         return tuple(Hit(d.id, score, *both, d.text, d.title, d.meta, some) for (d, some), score, both in found)
+
+    @cached_property
+    def _counts(self) -> MatchCounts:
+        if self.count_matches is None:
+            raise InputError("this ranking was read from a run, and only a search counts the documents that match")
+        return self.count_matches()
+
+    @property
+    def matching(self) -> int:
+        """How many documents match: they have a word of the query and pass its filter. Counted on first access.
+
+        If the query has no words, or is searched by dense vectors alone, all documents that pass the filter match.
+        """
+        return self._counts.matching
+
+    @property
+    def facets(self) -> Mapping[str, Mapping[Any, int]]:
+        """For each field of the option `facets`, how many matching documents have each value, most frequent first."""
+        return self._counts.facets if self.count_matches else {}
+
+    @cached_property
+    def cursor(self) -> str | None:
+        """What the option `cursor` takes to continue after the last hit, or None if no more follow."""
+        return self.next_page() if self.next_page else None
 
     def explain(self, id: str | int, passage: int | None = None) -> Explanation:
         """Explain the score of the document with this id, or of its passage with this number.

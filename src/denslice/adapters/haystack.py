@@ -13,7 +13,7 @@ except ModuleNotFoundError as error:
 
 from denslice.adapters.hit_metadata import metadata, unique_id
 from denslice.index.index import Index
-from denslice.options import OpenOptions, RetrieverKeywords, SearchOptions, shown, takes
+from denslice.options import PAGE_OPTIONS, OpenOptions, RetrieverKeywords, SearchOptions, shown, takes
 from denslice.records import Hit, json_object
 from denslice.scalars import whole_number
 
@@ -25,7 +25,7 @@ class DensliceRetriever:
     """Retrieves the top_k best passages of an index, or documents if `group` is true. The first run opens the index."""
 
     @takes(OpenOptions)
-    @takes(SearchOptions, but_for=("k", "where"))
+    @takes(SearchOptions, but_for=("k", "where", *PAGE_OPTIONS))
     def __init__(
         self,
         folder: str,
@@ -58,7 +58,8 @@ class DensliceRetriever:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the component as a pipeline is saved."""
-        options = {name: value for name, value in self.options.keywords().items() if name not in ("k", "where")}
+        others = ("k", "where", *PAGE_OPTIONS)
+        options = {name: value for name, value in self.options.keywords().items() if name not in others}
         on = {"device": self.on.device, "leave_out": list(self.on.leave_out)}
         kept: dict[str, Any] = default_to_dict(
             self, folder=self.folder, top_k=self.top_k, filters=self.filters, **options, **on

@@ -18,7 +18,7 @@ except ModuleNotFoundError as error:
 from denslice.adapters.hit_metadata import metadata, unique_id
 from denslice.cluster.cluster import Cluster
 from denslice.index.index import Index
-from denslice.options import SearchOptions, shown
+from denslice.options import PAGE_OPTIONS, SearchOptions, shown
 from denslice.records import Hit
 
 
@@ -37,6 +37,7 @@ class DensliceRetriever(BaseRetriever):
     candidates_from: str = SearchOptions.candidates_from
     pruning: float = SearchOptions.pruning
     where: Mapping[str, Any] | None = SearchOptions.where
+    min_score: float | None = SearchOptions.min_score
     group: bool = False  # what is retrieved is for a model to read
 
     @model_validator(mode="before")
@@ -47,7 +48,8 @@ class DensliceRetriever(BaseRetriever):
         return given | {name: checked[name] for name in chosen}
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
-        options: dict[str, Any] = {one.name: getattr(self, one.name) for one in shown(SearchOptions)}
+        names = (one.name for one in shown(SearchOptions) if one.name not in PAGE_OPTIONS)
+        options: dict[str, Any] = {name: getattr(self, name) for name in names}
         return [_document(hit, self.group) for hit in self.index.search(query, **options)]
 
 

@@ -31,6 +31,7 @@ from denslice.cli.run_command import run
 from denslice.cli.search_command import search
 from denslice.cli.serve_command import serve
 from denslice.cli.show_command import show
+from denslice.cli.similar_command import similar
 from denslice.cli.sync_command import sync
 from denslice.cli.upgrade_command import upgrade
 from denslice.cli.verify_command import verify
@@ -78,8 +79,8 @@ class Commands(TyperGroup):
 app = typer.Typer(cls=Commands, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
 for command in (
-    demo, index, sync, export, search, show, ls, export_docs, run, delete, merge, upgrade, backup, verify, info,
-    evaluate, plan, serve,
+    demo, index, sync, export, search, similar, show, ls, export_docs, run, delete, merge, upgrade, backup, verify,
+    info, evaluate, plan, serve,
 ):  # fmt: skip
     app.command()(command)
 

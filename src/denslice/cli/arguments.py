@@ -22,7 +22,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Where = Annotated[
     str | None, typer.Option(metavar="JSON", help='Only documents that pass this filter, such as {"year": 2020}.')
 ]
-METAVARS = {"where": "JSON", "filterable": "FIELD,...", "leave_out": "PART,..."}
+METAVARS = {"where": "JSON", "filterable": "FIELD,...", "facets": "FIELD,...", "leave_out": "PART,..."}
 NAMES = {"k": "-k", "group": " /--passages"}  # of flags that are not named as their options
 HELPS = {"group": "Return passages, and not documents with their best passages."}  # of a flag that turns an option off
 Command = TypeVar("Command", bound=Callable[..., None])
@@ -73,7 +73,7 @@ def parsed(options: Mapping[str, Any]) -> Any:
             given["where"] = json.loads(given["where"])
         except (ValueError, RecursionError) as error:
             raise InputError(f"--where is not JSON ({error}): {given['where']}") from None
-    for name in ("filterable", "leave_out"):
+    for name in ("filterable", "facets", "leave_out"):
         if given.get(name) is not None:
             given[name] = tuple(given[name].split(",")) if given[name] else ()
     return given

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import Any
 
+import typer
 from rich.console import Console
 from rich.text import Text
 
-from denslice.cli.output import DIM_STYLE, NAME_STYLE, console, on_one_line, write_line
+from denslice.cli.output import DIM_STYLE, NAME_STYLE, console, on_one_line, write_json, write_line
 from denslice.cli.place_labels import line_of, place_label
 from denslice.index.followed_paths import file_of
 from denslice.index.index import Index
 from denslice.records import Explanation, Hit, Passage, Ranking, Term
-from denslice.search.matches import MATCHED_CHARACTERS, TextAnalyzer, excerpt, matches
+from denslice.search.matches import MATCHED_CHARACTERS, TextAnalyzer, excerpt, matches, text_analyzer
 
 SNIPPET_LEAD = 30  # characters of a snippet before its first match, or fewer of a short one
 PLAIN_SNIPPET = 160  # characters of a snippet in a pipe
@@ -23,6 +26,7 @@ LOST_LABEL = "lost by the slicing"
 COLLISION_LABEL = " (hash collision)"  # follows a phrase that is not in the query but has the same token
 DENSE_LABEL, BEST_LABEL, MEAN_LABEL = "dense score", "dense, best passage {}", "dense, mean of all"
 CONDITIONS_LABEL = "conditions"
+SHOWN_VALUES = 20  # values of a facet in a terminal or a pipe
 MATCH_STYLE = "bold magenta"
 
 
@@ -56,6 +60,22 @@ def shown_hits(index: Index, ranking: Ranking, explain: bool) -> list[ShownHit]:
     links = ["" if file is None else file.as_uri() for file in files]
     shown = zip(ranking, why, links, strict=True)
     return [ShownHit(hit, text_of[hit.id], one, link) for hit, one, link in shown]
+
+
+def write_ranking(index: Index, ranking: Ranking, explain: bool, as_json: bool, is_page: bool) -> None:
+    """Write a ranking to stdout: its hits, then its facets. What follows it is noted on stderr if it is a page."""
+    hits = shown_hits(index, ranking, explain)
+    if not hits:
+        typer.echo("no document matches", err=True)
+    elif as_json:
+        for hit in hits:
+            write_json(json_hit(hit))
+    else:
+        show_hits(hits, ranking.tokens(), text_analyzer(index.info().encoder_options))
+    if ranking.facets:
+        write_facets(ranking, as_json)
+    if is_page and ranking.cursor:
+        typer.echo(f"more follow: --cursor {ranking.cursor}", err=True)
 
 
 # --- hits
@@ -133,6 +153,30 @@ def json_hit(one: ShownHit) -> dict[str, Any]:
             "conditions": list(one.why.conditions),
         }
     return fields
+
+
+# --- facets
+
+
+def write_facets(ranking: Ranking, as_json: bool) -> None:
+    """Write how many documents match, and a line for each field with its values and their counts."""
+    if as_json:
+        fields = {field: _value_counts(counts) for field, counts in ranking.facets.items()}
+        return write_json({"matching": ranking.matching, "facets": fields})
+    write_line(f"matching: {ranking.matching:,}")
+    for field, counts in ranking.facets.items():
+        shown = [f"{_value(value)} ({count:,})" for value, count in islice(counts.items(), SHOWN_VALUES)]
+        more = [f"{len(counts) - SHOWN_VALUES:,} more"] if len(counts) > SHOWN_VALUES else []
+        write_line(f"{on_one_line(field)}: {', '.join([*shown, *more])}")
+    return None
+
+
+def _value_counts(counts: Mapping[Any, int]) -> list[dict[str, Any]]:
+    return [{"value": value, "count": count} for value, count in counts.items()]
+
+
+def _value(value: object) -> str:
+    return on_one_line(value if isinstance(value, str) else json.dumps(value))
 
 
 # --- snippets

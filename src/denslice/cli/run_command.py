@@ -9,11 +9,11 @@ from typing import Annotated, Any
 import typer
 
 from denslice.cli.arguments import IndexFolder, flags, open_folder, parsed, taken
-from denslice.options import OpenOptions, SearchOptions
+from denslice.options import PAGE_OPTIONS, OpenOptions, SearchOptions
 
 
 @flags(OpenOptions)
-@flags(SearchOptions, but_for=["group"], k=1000)  # a run ranks documents
+@flags(SearchOptions, but_for=["group", *PAGE_OPTIONS], k=1000)  # a run ranks documents
 def run(
     folder: IndexFolder,
     queries: Annotated[str, typer.Argument(metavar="QUERIES", help="TSV, JSONL or a BEIR folder.")],

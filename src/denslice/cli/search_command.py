@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from denslice.cli.arguments import AsJson, IndexFolder, flags, open_folder, parsed, taken
-from denslice.options import OpenOptions, SearchOptions
+from denslice.options import PAGE_OPTIONS, OpenOptions, SearchOptions
 
 QUESTION = "What to look for. Operators need quotes around the question: 'foxes \"sleep by day\" -zoo title:animals'."
 
@@ -22,17 +22,8 @@ def search(
     **options: Any,
 ) -> None:
     """Find the documents that answer a question best, and where in them. The question needs no quotes."""
-    from denslice.cli.hits_output import json_hit, show_hits, shown_hits
-    from denslice.cli.output import write_json
-    from denslice.search.matches import text_analyzer
+    from denslice.cli.hits_output import write_ranking
 
     index = open_folder(folder, taken(OpenOptions, options))
-    ranking = index.search(" ".join(question), **parsed(options))
-    hits = shown_hits(index, ranking, explain)
-    if not hits:
-        typer.echo("no document matches", err=True)
-    elif as_json:
-        for hit in hits:
-            write_json(json_hit(hit))
-    else:
-        show_hits(hits, ranking.tokens(), text_analyzer(index.info().encoder_options))
+    is_page = any(options[name] for name in PAGE_OPTIONS if name != "per_group")
+    write_ranking(index, index.search(" ".join(question), **parsed(options)), explain, as_json, is_page)

@@ -13,12 +13,14 @@ from typing import Any, cast
 import numpy as np
 
 from denslice.cluster.cluster_folder import Layout
-from denslice.cluster.replica import Explain, Fetch, FetchFound, FetchPlaces, Find, ReplicaRequest
+from denslice.cluster.replica import Explain, Fetch, FetchFound, FetchPlaces, FetchVectors, Find, ReplicaRequest
 from denslice.cluster.replicas import Replicas
 from denslice.errors import MissingShardsError
 from denslice.index.found_docs import FoundScore, found_scores
 from denslice.index.index_info import IndexInfo
+from denslice.index.match_requests import MatchRequest
 from denslice.index.reader import Reader
+from denslice.index.similar import StoredVectors
 from denslice.options import SearchOptions
 from denslice.records import Doc, Explanation, FoundDoc, Place
 from denslice.search.query import NO_SCORES, Found, QueryVectors
@@ -91,12 +93,18 @@ class ClusterReader(Reader):
     def find(self, queries: Sequence[QueryVectors], options: SearchOptions) -> list[Found]:
         """Search all shards, with one call to each, and merge their rankings for each query."""
         with stage("search"):
-            answers = self._ask(dict.fromkeys(range(self.layout.shards), pickle.dumps(Find(queries, options))))
-        missing = tuple(self._name(shard) for shard in range(self.layout.shards) if shard not in answers)
-        if missing and (self.complete or not answers):
-            raise MissingShardsError(missing)
+            answers, missing = self._ask_all(Find(queries, options))
         found = ({shard: answer[at] for shard, answer in answers.items()} for at in range(len(queries)))
         return [merge(one, options.k, missing) for one in found]
+
+    def gather(self, request: MatchRequest) -> tuple[Sequence[Any], tuple[str, ...]]:
+        """Return the answers of the shards, and the names of those that did not answer."""
+        answers, missing = self._ask_all(request)
+        return list(answers.values()), missing
+
+    def vectors_of(self, id: str) -> StoredVectors | None:
+        """Return the stored vectors of the document with this id, or None if it is not there."""
+        return cast(StoredVectors | None, self._ask_owner(id, FetchVectors(id)))
 
     def explain_vectors(
         self, query: QueryVectors, whole: QueryVectors, id: str, passage: int | None = None
@@ -146,6 +154,14 @@ class ClusterReader(Reader):
         pairs = (zip(some, answers[shard], strict=True) for shard, some in owned.items())
         docs: dict[tuple[str, FoundScore], FoundDoc | None] = {one: doc for some in pairs for one, doc in some}
         return [docs[one] or (Doc(one[0]), ()) for one in wanted]
+
+    def _ask_all(self, question: ReplicaRequest) -> tuple[dict[int, Any], tuple[str, ...]]:
+        """Return the responses of all shards, and the names of those that did not answer."""
+        answers = self._ask(dict.fromkeys(range(self.layout.shards), pickle.dumps(question)))
+        missing = tuple(self._name(shard) for shard in range(self.layout.shards) if shard not in answers)
+        if missing and (self.complete or not answers):
+            raise MissingShardsError(missing)
+        return answers, missing
 
     def _ask_owner(self, id: str, question: ReplicaRequest) -> Any:
         """Return the response of the shard that owns an id."""

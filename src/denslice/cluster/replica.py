@@ -17,7 +17,9 @@ import numpy as np
 
 from denslice.index.found_docs import FoundScore
 from denslice.index.index import Index
+from denslice.index.match_requests import MatchRequest
 from denslice.index.reader import Reader
+from denslice.index.similar import StoredVectors
 from denslice.options import ON_CPU, OpenOptions, SearchOptions
 from denslice.records import Doc, Explanation, FoundDoc, Place
 from denslice.search.query import Found, QueryVectors
@@ -78,7 +80,17 @@ class Explain(NamedTuple):
         return reader.explain_vectors(self.query, self.whole, self.id, self.passage)
 
 
-ReplicaRequest = Find | Fetch | FetchPlaces | FetchFound | Explain
+class FetchVectors(NamedTuple):
+    """A request for the stored vectors of a document."""
+
+    id: str
+
+    def answer(self, reader: Reader) -> StoredVectors | None:
+        """Fetch the vectors from the shard; None if the document was deleted."""
+        return reader.vectors_of(self.id)
+
+
+ReplicaRequest = Find | Fetch | FetchPlaces | FetchFound | FetchVectors | Explain | MatchRequest
 
 
 @contextmanager

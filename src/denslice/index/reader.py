@@ -19,7 +19,10 @@ from denslice.encoders.bm25 import LANGUAGE, idf
 from denslice.errors import InputError, warn
 from denslice.index.found_docs import FoundScore, found_doc, found_scores, places_in
 from denslice.index.index_info import IndexInfo
+from denslice.index.match_requests import AskedOf, MatchRequest
 from denslice.index.query_words import known_words
+from denslice.index.result_pages import PagedSearch, arranged_page, check_fields, score_page, searched_options
+from denslice.index.similar import StoredVectors, as_query, stored_vectors, without_itself
 from denslice.options import SearchOptions
 from denslice.records import (
     Doc,
@@ -141,12 +144,38 @@ class Reader:
 
     def rank_encoded(self, queries: Sequence[Query], encoded: Encoded, options: SearchOptions) -> list[Ranking]:
         """Return the best documents for each query, given the vectors of the queries."""
-        vectors = map(self._conditioned, queries, self.query_vectors(encoded, options))
-        found = self.find(list(vectors), options)
-        if options.where is not None and not any(one.ids for one in found):
+        check_fields(options, self.snapshot.manifest.filterable)
+        vectors = list(map(self._conditioned, queries, self.query_vectors(encoded, options)))
+        asked = [AskedOf(query, one, options) for query, one in zip(queries, vectors, strict=True)]
+        searches = [PagedSearch(self, one, encoded, at) for at, one in enumerate(asked)]
+        if options.sort_by or options.group_by:
+            pages = [arranged_page(self, one) for one in asked]
+        else:
+            pages = [score_page(one, options) for one in self.find(vectors, searched_options(options))]
+        if options.where is not None and not any(page.found.ids for page in pages):
             self.warn_of_unknown_fields(options.where)
-        both = enumerate(zip(queries, found, strict=True))
-        return [self._ranking(query, one, Asked(self, query, encoded, at, options)) for at, (query, one) in both]
+        all_of = enumerate(zip(queries, pages, searches, strict=True))
+        return [
+            search.with_page(self._ranking(query, page.found, Asked(self, query, encoded, at, options)), page)
+            for at, (query, page, search) in all_of
+        ]
+
+    def rank_similar(self, id: str, options: SearchOptions) -> Ranking:
+        """Return the documents that are most like the one with this id, which is left out."""
+        stored = self.vectors_of(id)
+        if stored is None:
+            raise InputError(f"no document has the id {id!r}, so none is like it")
+        stored = stored.known(self.vocab)
+        weighed = np.ones(len(stored.keys), np.float32)
+        if self.encoder.uses_idf:
+            weighed = idf(self.statistics.passage_frequencies(stored.keys), self.statistics.passages)
+        others = replace(options, where=without_itself(id, options.where))
+        return self.rank_encoded([Query("")], as_query(stored, weighed, self.vocab), others)[0]
+
+    def vectors_of(self, id: str) -> StoredVectors | None:
+        """Return the stored vectors of the document with this id, or None if it is not there."""
+        place = self.snapshot.find(id)
+        return stored_vectors(*place) if place else None
 
     def explain_vectors(
         self, query: QueryVectors, whole: QueryVectors, id: str, passage: int | None = None
@@ -262,6 +291,14 @@ class Reader:
             return self.searcher.search(queries, options, masks)
 
         return only_hits(search, queries, masks, options.k, self.snapshot.segments, lambda: self._with_dense)
+
+    def find_within(self, query: QueryVectors, options: SearchOptions, masks: Sequence[Mask]) -> Found:
+        """Return the k best documents among the rows of the masks."""
+        return self._find_documents([query], options, masks)[0]
+
+    def gather(self, request: MatchRequest) -> tuple[Sequence[Any], tuple[str, ...]]:
+        """Return the answer to a request; a ClusterReader returns those of its shards, and which did not answer."""
+        return [request.answer(self)], ()
 
     def _find_passages(self, query: QueryVectors, options: SearchOptions, masks: Sequence[Mask]) -> Found:
         def search(query: QueryVectors, options: SearchOptions, masks: Sequence[Mask]) -> Found:

@@ -105,6 +105,14 @@ class SearchVerbs(ABC):
         return self.reader.rank_ready(self.reader.ready(weights, dense), SearchOptions(k, **options))
 
     @takes(SearchOptions)
+    def similar(self, id: str | int, k: int = 10, **options: Unpack[SearchKeywords]) -> Ranking:
+        """Return the k documents that are most like the one with this id, which is not among them.
+
+        The strongest words and the dense vector that are stored of the document are the query.
+        """
+        return self.reader.rank_similar(given_id(id), SearchOptions(k, **options))
+
+    @takes(SearchOptions)
     def rank(self, queries: Iterable[Query], k: int = 1000, **options: Unpack[SearchKeywords]) -> Iterator[Ranking]:
         """Return the k best documents for each query, in the queries' order: a run. Texts have no operators here."""
         if is_sparse(queries) or isinstance(queries, np.ndarray):

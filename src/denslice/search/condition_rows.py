@@ -14,7 +14,7 @@ from denslice.records import Doc
 from denslice.search.conditions import OWN_FIELDS, Conditions, HeldTokens, HeldWords, Test, holds, is_held_by
 from denslice.search.holding_rows import rows_with
 from denslice.search.query import Mask
-from denslice.store.docs_sqlite import BOOLEAN
+from denslice.store.field_values import BOOLEAN
 from denslice.store.segment import Segment
 from denslice.vectors import Ints
 

@@ -17,7 +17,8 @@ from denslice.errors import IndexFormatError, InputError
 from denslice.records import json_value
 from denslice.scalars import is_whole
 from denslice.search.query import NO_ROWS
-from denslice.store.docs_sqlite import PRESENT, Documents, kind_and_value
+from denslice.store.docs_sqlite import Documents, kind_and_value
+from denslice.store.field_values import PRESENT
 from denslice.store.segment import Segment
 
 OPERATORS = ("eq", "ne", "in", "gt", "gte", "lt", "lte", "exists")

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from typing import Any
 
 from denslice.errors import DensliceError, collected_warnings
 from denslice.options import SearchOptions
 from denslice.records import Query, Ranking
 from denslice.search.matches import TextAnalyzer
-from denslice.serve.api import SearchRequest
+from denslice.serve.api import SearchSettings
 from denslice.serve.hit_json import HitJson, HitWriter
 from denslice.serve.http_errors import busy
 from denslice.serve.searchable import Searchable
 from denslice.stage_timers import stage, timed
 
+PageJson = dict[str, Any]  # has the fields of api.ResultPageJson
+FACET_VALUES = 1_000  # values of a facet in a response, the most frequent ones
 ATTEMPTS = 5  # before giving up because commits keep arriving
 
 
@@ -31,7 +34,7 @@ class BatchOptions:
     explain: bool
 
     @classmethod
-    def of(cls, asked: SearchRequest) -> BatchOptions:
+    def of(cls, asked: SearchSettings) -> BatchOptions:
         """Return the options of a request."""
         options = asked.options()
         return cls(json.dumps(options.keywords(), sort_keys=True), options, asked.explain)
@@ -39,40 +42,56 @@ class BatchOptions:
 
 @dataclass(frozen=True)
 class Answer:
-    """The hits for one query, and how its batch was searched."""
+    """The page of hits for one query, and how its batch was searched."""
 
-    hits: list[HitJson]
+    page: PageJson
     generation: int
     batch: int
     seconds: dict[str, float]  # of the batch, by stage
-    missing: tuple[str, ...] = ()  # shards of a cluster that did not answer
     warnings: tuple[str, ...] = ()
 
 
 def answers(
     searchable: Searchable, texts: Sequence[str | Query], options: BatchOptions, words: TextAnalyzer, max_text: int
 ) -> list[Answer]:
-    """Return an answer for each text. If a commit arrives between search and explanations, search again.
+    """Return an answer for each text. A title or text longer than `max_text` characters is shortened to an excerpt."""
 
-    A title or text longer than `max_text` characters is shortened to an excerpt of that length.
-    """
-    writer = HitWriter(cache(words), max_text)  # texts that match have many words in common
+    def search() -> list[Ranking]:
+        return searchable.search_batch(texts, **options.options.keywords())
+
+    return _answers(searchable, search, options.explain, HitWriter(cache(words), max_text))
+
+
+def similar_answer(
+    searchable: Searchable, id: str, options: BatchOptions, words: TextAnalyzer, max_text: int
+) -> Answer | None:
+    """Return the documents that are most like the one with this id, or None if it is not there."""
+    if searchable.get(id) is None:
+        return None
+
+    def search() -> list[Ranking]:
+        return [searchable.similar(id, **options.options.keywords())]
+
+    return _answers(searchable, search, options.explain, HitWriter(cache(words), max_text))[0]
+
+
+def _answers(
+    searchable: Searchable, search: Callable[[], list[Ranking]], explain: bool, writer: HitWriter
+) -> list[Answer]:
+    """Return an answer for each ranking. If a commit arrives between search and explanations, search again."""
     for _ in range(ATTEMPTS):
         commit, generation = searchable.commit, searchable.generation
         try:
             with timed() as seconds, collected_warnings() as warned:
-                ranked = searchable.search_batch(texts, **options.options.keywords())
-                found = [_hits(ranking, options.explain, writer) for ranking in ranked]
+                ranked = search()
+                pages = [_page(ranking, explain, writer) for ranking in ranked]
         except DensliceError:
             if searchable.commit == commit:
                 raise
             continue
-        if not options.explain or searchable.commit == commit:
+        if not explain or searchable.commit == commit:
             warnings = tuple(dict.fromkeys(warned))
-            return [
-                Answer(hits, generation, len(texts), seconds, ranking.missing, warnings)
-                for hits, ranking in zip(found, ranked, strict=True)
-            ]
+            return [Answer(page, generation, len(pages), seconds, warnings) for page in pages]
     raise busy("the index changes faster than results can be explained; try again")
 
 
@@ -85,6 +104,22 @@ def document_json(searchable: Searchable, id: str) -> dict[str, Any] | None:
             passages = [place._asdict() for place in places or ()]
             return {**doc.to_dict(), "passages": passages} if doc else None
     raise busy("the index changes faster than the document can be read; try again")
+
+
+def _page(ranking: Ranking, explain: bool, writer: HitWriter) -> PageJson:
+    counted = ranking.facets or ranking.is_arranged
+    return {
+        "hits": _hits(ranking, explain, writer),
+        "missing": list(ranking.missing),
+        "cursor": ranking.cursor,
+        "matching": ranking.matching if counted else None,
+        "facets": {field: _facet_json(counts) for field, counts in ranking.facets.items()},
+    }
+
+
+def _facet_json(counts: Mapping[Any, int]) -> list[dict[str, Any]]:
+    """Return the most frequent values of a field."""
+    return [{"value": value, "count": count} for value, count in islice(counts.items(), FACET_VALUES)]
 
 
 def _hits(ranking: Ranking, explain: bool, writer: HitWriter) -> list[HitJson]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Json, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from denslice.analysis.normal_forms import well_formed
@@ -19,9 +20,20 @@ def _text(given: str) -> str:
     return given
 
 
+def _json_text(given: str) -> str:
+    """Return a text that is JSON. Its error is that of a value, as pydantic's own would be taken for one of a body."""
+    try:
+        json.loads(given)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"is not JSON ({error})") from None
+    return given
+
+
 Text = Annotated[str, AfterValidator(_text)]
 Number = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
 Id = Annotated[Text, Field(min_length=1, max_length=1_000)]
+FieldName = Annotated[Text, Field(min_length=1, max_length=1_000)]
+MOST_FACETS = 20  # fields of one request
 
 
 def _option(name: str, **bounds: Any) -> Any:
@@ -78,7 +90,41 @@ def _clause(given: Wanted) -> Clause:
     return Clause(given) if isinstance(given, str) else given.clause()
 
 
-class SearchRequest(RequestBody):
+class SearchSettings(BaseModel):
+    """The options of a search, in a body or in the query of an address."""
+
+    k: int = _option("k", ge=1)
+    theta: Number = _option("theta")
+    candidates: int = _option("candidates", ge=1)
+    mode: Literal["lexical", "dense", "hybrid"] | None = _option("mode")
+    lam: Number | None = _option("lam")
+    candidates_from: Literal["both", "lexical"] = _option("candidates_from")
+    pruning: float = _option("pruning", ge=0, lt=1)
+    where: dict[str, Any] | None = _option("where", examples=[{"year": {"gte": 2020}}])
+    group: bool = _option("group")
+    min_score: float | None = _option("min_score", allow_inf_nan=False)
+    offset: int = _option("offset", ge=0)
+    cursor: Text | None = _option("cursor", max_length=100)
+    sort_by: FieldName | None = _option("sort_by", examples=["-year"])
+    group_by: FieldName | None = _option("group_by")
+    per_group: int = _option("per_group", ge=1)
+    facets: list[FieldName] = _option("facets", max_length=MOST_FACETS, examples=[["year"]])
+    explain: bool = Field(False, description="Add what each term gave, and where the text holds it.")
+
+    def options(self) -> SearchOptions:
+        """Return how to search; raise InputError if options exclude each other."""
+        return SearchOptions(**{one.name: getattr(self, one.name) for one in shown(SearchOptions)})
+
+
+class SimilarQuery(SearchSettings):
+    """The options of a search for documents like one, in the query of an address."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    where: Annotated[Json[dict[str, Any]], BeforeValidator(_json_text)] | None = _option("where")
+
+
+class SearchRequest(SearchSettings, RequestBody):
     """One query or many, and the options of the search."""
 
     model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["query"]}, {"required": ["queries"]}]})
@@ -89,26 +135,12 @@ class SearchRequest(RequestBody):
     queries: Annotated[list[Text | QueryBody], Field(min_length=1)] | SkipJsonSchema[None] = Field(
         None, description="Many queries at once, searched alike."
     )
-    k: int = _option("k", ge=1)
-    theta: Number = _option("theta")
-    candidates: int = _option("candidates", ge=1)
-    mode: Literal["lexical", "dense", "hybrid"] | None = _option("mode")
-    lam: Number | None = _option("lam")
-    candidates_from: Literal["both", "lexical"] = _option("candidates_from")
-    pruning: float = _option("pruning", ge=0, lt=1)
-    where: dict[str, Any] | None = _option("where", examples=[{"year": {"gte": 2020}}])
-    group: bool = _option("group")
-    explain: bool = Field(False, description="Add what each term gave, and where the text holds it.")
 
     @model_validator(mode="after")
     def _one_or_many(self) -> SearchRequest:
         if (self.query is None) == (self.queries is None):
             raise ValueError("give either query or queries")
         return self
-
-    def options(self) -> SearchOptions:
-        """Return how to search."""
-        return SearchOptions(**{one.name: getattr(self, one.name) for one in shown(SearchOptions)})
 
     def asked(self) -> list[str | Query]:
         """Return the queries of the request."""
@@ -204,14 +236,41 @@ class FoundDocument(BaseModel):
     explanation: ScoreExplanation | None = None
 
 
-class QueryResult(BaseModel):
-    """The documents or passages found for one query, best first; equal scores are ordered by id."""
+class FacetValue(BaseModel):
+    """A value of a field, and how many matching documents have it."""
 
-    query: str
+    value: str | float | bool | None
+    count: int
+
+
+class ResultPageJson(BaseModel):
+    """The documents or passages of one page, best first or as they were arranged; equal scores are ordered by id."""
+
     hits: list[FoundDocument]
     missing: list[str] = Field(
         default=[], description="Shards of a cluster that did not answer; their documents are missing here."
     )
+    cursor: str | None = Field(None, description="What the option `cursor` takes to continue; null if no more follow.")
+    matching: int | None = Field(
+        None, description="How many documents match; only with `facets`, `sort_by` or `group_by`."
+    )
+    facets: dict[str, list[FacetValue]] = Field(
+        default={}, description="For each field of the option `facets`, its most frequent values."
+    )
+
+
+class QueryResult(ResultPageJson):
+    """The documents or passages found for one query."""
+
+    query: str
+
+
+class SimilarResponse(ResultPageJson):
+    """The documents or passages that are most like a document."""
+
+    id: str
+    generation: int = Field(description="The commit of the index that was searched.")
+    warnings: list[str] = Field(default=[], description="Possible mistakes in the request.")
 
 
 class SearchResponse(BaseModel):

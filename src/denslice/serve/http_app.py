@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
-from fastapi import Depends, FastAPI, Path, Response
+from fastapi import Depends, FastAPI, Path, Query, Response
 
 from denslice import __version__
 from denslice.serve import api
 from denslice.serve.auth import BEARER, require_write
-from denslice.serve.http_errors import add_error_handlers
+from denslice.serve.http_errors import HttpError, add_error_handlers
 from denslice.serve.limits import Access, Limits
 from denslice.serve.metrics import Metrics
 from denslice.serve.middleware import GuardMiddleware
@@ -57,6 +57,23 @@ def _add_read_routes(app: FastAPI, service: Service) -> None:
     async def search(body: api.SearchRequest) -> Response:
         """Return the k best documents or passages for each query, best first."""
         return _json(await service.search(body))
+
+    @app.get(
+        "/documents/{id:path}/similar",
+        response_model=api.SimilarResponse,
+        responses=_errors(401, 404, 422, 503),
+        dependencies=reading,
+    )
+    async def similar(
+        id: Annotated[str, Path(max_length=1_000)], options: Annotated[api.SimilarQuery, Query()]
+    ) -> Response:
+        """Return the k documents or passages that are most like the document with this id."""
+        try:
+            return _json(await service.similar(id, options))
+        except HttpError as error:
+            if error.status != 404:
+                raise
+            return _json(await service.document(f"{id}/similar"))  # an id may be a path that ends like this
 
     @app.get(
         "/documents/{id:path}", response_model=api.Document, responses=_errors(401, 404, 503), dependencies=reading

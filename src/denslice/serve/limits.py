@@ -22,6 +22,7 @@ class Limits:
     max_query_length: int = 2_000  # characters
     max_queries: int = 64  # in one request
     max_k: int = 1_000
+    max_offset: int = 100_000  # hits that are skipped
     max_candidates: int = 100_000
     max_text: int = 10_000  # characters of a title, text or passage in a search response
     max_explained: int = 100  # documents explained in one request

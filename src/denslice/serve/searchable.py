@@ -30,6 +30,9 @@ class Searchable(Protocol):
     ) -> list[Ranking]:
         """Return the k best documents or passages for each text or query; a ranking explains its scores."""
 
+    def similar(self, id: str, k: int = 10, **options: Unpack[SearchKeywords]) -> Ranking:
+        """Return the k documents or passages that are most like the document with this id."""
+
     def get(self, id: str) -> Doc | None:
         """Return the document with this id, or None."""
 

@@ -8,15 +8,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from denslice.errors import InputError, LockedError, MissingShardsError
+from denslice.index.paging import Cursor
 from denslice.records import Query
 from denslice.search.filter import Condition, Every, Filter, Not, Some, parse
 from denslice.search.matches import text_analyzer
 from denslice.search.typed_queries import MOST_OPERATORS
-from denslice.serve.answering import Answer, BatchOptions, answers, document_json
-from denslice.serve.api import NewDocument, SearchRequest, ServerInfo
+from denslice.serve.answering import Answer, BatchOptions, answers, document_json, similar_answer
+from denslice.serve.api import NewDocument, SearchRequest, SearchSettings, ServerInfo, SimilarQuery
 from denslice.serve.background import Background, in_thread
 from denslice.serve.batching import Batcher
 from denslice.serve.http_errors import HttpError, busy, timed_out
@@ -25,6 +26,7 @@ from denslice.serve.metrics import Metrics
 from denslice.serve.searchable import Searchable
 
 READERS = 2  # threads that fetch documents
+ReadResult = TypeVar("ReadResult")
 LOCK_WAIT = 2.0  # seconds that a write waits for a writer in another process
 
 
@@ -78,7 +80,7 @@ class Service:
             raise HttpError(503, "incomplete", str(error)) from error
         first, pairs = found[0], zip(map(_text, asked), found, strict=True)
         return {
-            "results": [{"query": text, "hits": one.hits, "missing": list(one.missing)} for text, one in pairs],
+            "results": [{"query": text, **one.page} for text, one in pairs],
             "generation": first.generation,
             "took_ms": _milliseconds(first, waited),
             "batch": first.batch,
@@ -87,9 +89,24 @@ class Service:
 
     async def document(self, id: str) -> dict[str, Any]:
         """Return the document with this id, as the JSON of api.Document."""
+        return await self._read(partial(document_json, self._searchable, id))
+
+    async def similar(self, id: str, request: SimilarQuery) -> dict[str, Any]:
+        """Return the documents that are most like the one with this id, as the JSON of api.SimilarResponse."""
+        self._check_limits(request, [""])
+        try:
+            options, limits = BatchOptions.of(request), self._limits
+            work = partial(similar_answer, self._searchable, id, options, self._words, limits.max_text)
+            found = await self._read(work)
+        except InputError as error:
+            raise self._http_error(error) from error
+        return {"id": id, **found.page, "generation": found.generation, "warnings": list(found.warnings)}
+
+    async def _read(self, work: Callable[[], ReadResult | None]) -> ReadResult:
+        """Return what a thread reads of a document; raise HttpError if the document is not there."""
         try:
             async with _acquirable(self._reads), asyncio.timeout(self._limits.timeout):
-                found = await in_thread(self._readers, partial(document_json, self._searchable, id))
+                found = await in_thread(self._readers, work)
         except TimeoutError:
             raise timed_out(self._limits.timeout) from None
         except MissingShardsError as error:
@@ -142,11 +159,12 @@ class Service:
 
     # --- limits
 
-    def _check_limits(self, request: SearchRequest, asked: Sequence[str | Query]) -> None:
+    def _check_limits(self, request: SearchSettings, asked: Sequence[str | Query]) -> None:
         """Raise HttpError if a search exceeds a limit."""
         limits, clauses = self._limits, [_clauses(one) for one in asked]
         longest = max(len(_text(one)) + sum(map(len, some)) for one, some in zip(asked, clauses, strict=True))
-        explained = request.k * len(asked) if request.explain else 0
+        hits = request.k * request.per_group
+        explained = hits * len(asked) if request.explain else 0
         for code, found, most, what in (
             ("too_many_queries", len(asked), limits.max_queries, "queries in one request"),
             ("query_too_long", longest, limits.max_query_length, "characters in a query"),
@@ -156,7 +174,8 @@ class Service:
                 MOST_OPERATORS,
                 "words and phrases with conditions in a query",
             ),
-            ("k_too_large", request.k, limits.max_k, "for k"),
+            ("k_too_large", hits, limits.max_k, "for k, times per_group"),
+            ("offset_too_large", _start(request), limits.max_offset, "for offset, or before a cursor"),
             ("candidates_too_large", request.candidates, limits.max_candidates, "for candidates"),
             ("too_many_explained", explained, limits.max_explained, "documents explained in one request"),
         ):
@@ -214,6 +233,14 @@ def _clauses(asked: str | Query) -> list[str]:
         return []
     required = (clause for some in asked.required for clause in some)
     return [str(clause) for clause in (*required, *asked.excluded, *asked.optional)]
+
+
+def _start(request: SearchSettings) -> int:
+    """Return how many hits are skipped; raise HttpError if the cursor is not valid."""
+    try:
+        return request.offset if request.cursor is None else Cursor.read(request.cursor).offset
+    except InputError as error:
+        raise HttpError(422, "bad_cursor", str(error)) from None
 
 
 def _acquirable(semaphore: asyncio.Semaphore) -> asyncio.Semaphore:

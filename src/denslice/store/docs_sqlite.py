@@ -13,6 +13,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,6 +22,7 @@ import numpy.typing as npt
 
 from denslice.errors import IndexFormatError, InputError, UnavailableError
 from denslice.records import Doc, Place, filter_fields
+from denslice.store.field_values import BOOLEAN, NULL, NUMBER, PRESENT, STRING, FieldValues
 from denslice.store.files import StoredFile, damaged
 from denslice.store.folder import Folder
 
@@ -59,11 +61,14 @@ HAVING_ID = {name: f"SELECT row FROM docs WHERE id {sign} ?" for name, sign in O
 HAVING_FIELD = "SELECT row FROM field_values WHERE field = ? AND kind = ?"
 HAVING = {"exists": HAVING_FIELD} | {name: f"{HAVING_FIELD} AND value {sign} ?" for name, sign in OPERATORS.items()}
 EVERY_VALUE = "SELECT DISTINCT kind, value FROM field_values WHERE field = ? AND kind > 1"  # not PRESENT, not NULL
+# Both in the order of the index, so that SQLite neither sorts nor reads the table.
+DIFFERENT_VALUES = """SELECT kind, value, COUNT(*) FROM field_values WHERE field = ? AND kind > 0
+    GROUP BY kind, value ORDER BY kind, value"""
+ROWS_BY_VALUE = "SELECT row, rowid FROM field_values WHERE field = ? AND kind > 0 ORDER BY kind, value, row, rowid"
 EVERY_META = "SELECT meta FROM docs"
 EVERY_FIELD = "SELECT DISTINCT key FROM docs CROSS JOIN json_each(docs.meta)"
 ANY_TITLE = "SELECT 1 FROM docs WHERE title <> '' LIMIT 1"
 ANY_WITH = "SELECT 1 FROM docs WHERE EXISTS (SELECT 1 FROM json_each(meta) WHERE key = ?) LIMIT 1"
-PRESENT, NULL, BOOLEAN, NUMBER, STRING = range(5)  # kinds of values
 SYSTEM_ERRORS = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PERM, sqlite3.SQLITE_INTERRUPT)
 Fetched = TypeVar("Fetched")
 MAPPED_BYTES = 1 << 40  # of the file that SQLite may map into memory: all of them
@@ -115,6 +120,7 @@ class Documents:
         self._folder, self._name = folder, name
         self._lock = threading.Lock()
         self._connection = self._opened()
+        self._field_values: dict[str, FieldValues] = {}  # by field
 
     def fetch(self, rows: Sequence[int]) -> dict[int, Doc]:
         """Return the documents of these rows."""
@@ -161,12 +167,29 @@ class Documents:
 
     def having(self, operator: str, field: str, kind: int, value: object = None) -> npt.NDArray[np.int64]:
         """Return the rows whose filterable field has a value of this kind that satisfies the comparison."""
+        if operator != "exists" and (known := self._field_values.get(field)) is not None:
+            return known.having(operator, (kind, value))
         given = (field, kind) if operator == "exists" else (field, kind, value)
         return np.array([row for (row,) in self._select(HAVING[operator], *given)], dtype=np.int64)
 
     def values(self, field: str) -> list[tuple[int, Any]]:
         """Return the different values of a filterable field with their kinds, as `having` takes them, but for null."""
         return [(kind, value) for kind, value in self._select(EVERY_VALUE, field)]
+
+    def field_values(self, field: str, rows: int) -> FieldValues:
+        """Return the values of a filterable field, which are read once; the segment has so many rows."""
+        if (known := self._field_values.get(field)) is not None:
+            return known
+        found = self._select(DIFFERENT_VALUES, field)
+        flat = chain.from_iterable(self._select(ROWS_BY_VALUE, field))
+        entries = np.fromiter(flat, dtype=np.int64).reshape(-1, 2)
+        if len(entries) != sum(count for *_, count in found) or entries[:, :1].max(initial=0) >= rows:
+            raise damaged(self.path, f"the values of the field {field!r} do not fit its rows")
+        values = FieldValues.of(
+            [(kind, value) for kind, value, _ in found], [count for *_, count in found], entries, rows
+        )
+        self._field_values[field] = values
+        return values
 
     def verify(self) -> None:
         """Read the whole file as it was opened; raise IndexFormatError if it has changed."""
