@@ -169,6 +169,12 @@ class SearchOptions(_Checked):
         if wrong := _contradiction(self):
             raise InputError(wrong)
 
+    def with_k(self, k: int) -> SearchOptions:
+        """Return the same options with another k, which are not checked again."""
+        other = object.__new__(SearchOptions)
+        vars(other).update(vars(self), k=k)
+        return other
+
     def keywords(self) -> dict[str, Any]:
         """Return the options as the methods of an index take them."""
         return {one.name: getattr(self, one.name) for one in shown(type(self))}

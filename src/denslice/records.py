@@ -244,6 +244,24 @@ class MatchCounts(NamedTuple):
     facets: Mapping[str, Mapping[Any, int]] = {}
 
 
+class SearchedPage(Protocol):
+    """The page of results that a ranking is."""
+
+    @property
+    def has_facets(self) -> bool:
+        """Whether values of fields are to be counted."""
+
+    @property
+    def is_arranged(self) -> bool:
+        """Whether the hits are sorted by a field or in groups."""
+
+    def counts(self) -> MatchCounts:
+        """Count the documents that match."""
+
+    def cursor(self) -> str | None:
+        """Return what continues after the page, or None if no more follow."""
+
+
 @dataclass(frozen=True)
 class Ranking(Sequence[Hit]):
     """The documents found for one query, best first: a sequence of hits, or the lines of one query in a run.
@@ -259,9 +277,7 @@ class Ranking(Sequence[Hit]):
     asked: AskedQuery | None = field(default=None, repr=False, compare=False)
     missing: tuple[str, ...] = ()  # shards of a cluster that did not answer: their documents are missing
     passages: tuple[int, ...] = ()  # the number of each passage in its document, if passages were searched
-    count_matches: Callable[[], MatchCounts] | None = field(default=None, repr=False, compare=False)
-    is_arranged: bool = field(default=False, repr=False, compare=False)  # sorted by a field or in groups
-    next_page: Callable[[], str] | None = field(default=None, repr=False, compare=False)  # its cursor, if there is one
+    page: SearchedPage | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def _hits(self) -> tuple[Hit, ...]:
@@ -272,9 +288,9 @@ class Ranking(Sequence[Hit]):
 
     @cached_property
     def _counts(self) -> MatchCounts:
-        if self.count_matches is None:
+        if self.page is None:
             raise InputError("this ranking was read from a run, and only a search counts the documents that match")
-        return self.count_matches()
+        return self.page.counts()
 
     @property
     def matching(self) -> int:
@@ -287,12 +303,12 @@ class Ranking(Sequence[Hit]):
     @property
     def facets(self) -> Mapping[str, Mapping[Any, int]]:
         """For each field of the option `facets`, how many matching documents have each value, most frequent first."""
-        return self._counts.facets if self.count_matches else {}
+        return self._counts.facets if self.page and self.page.has_facets else {}
 
     @cached_property
     def cursor(self) -> str | None:
         """What the option `cursor` takes to continue after the last hit, or None if no more follow."""
-        return self.next_page() if self.next_page else None
+        return self.page.cursor() if self.page else None
 
     def explain(self, id: str | int, passage: int | None = None) -> Explanation:
         """Explain the score of the document with this id, or of its passage with this number.

@@ -71,7 +71,7 @@ def write_ranking(index: Index, ranking: Ranking, explain: bool, as_json: bool, 
         for hit in hits:
             write_json(json_hit(hit))
     else:
-        show_hits(hits, ranking.tokens(), text_analyzer(index.info().encoder_options))
+        show_hits(hits, ranking.tokens(), text_analyzer(index.info().encoder_options, index.info().languages))
     if ranking.facets:
         write_facets(ranking, as_json)
     if is_page and ranking.cursor:

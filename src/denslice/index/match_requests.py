@@ -63,7 +63,7 @@ class AskedOf(NamedTuple):
         vectors = replace(self.vectors, products={})
 
         def find(masks: Sequence[Mask], k: int) -> Found:
-            return reader.find_within(vectors, replace(self.options, k=k), masks)
+            return reader.find_within(vectors, self.options.with_k(k), masks)
 
         return find
 

@@ -21,7 +21,15 @@ from denslice.index.found_docs import FoundScore, found_doc, found_scores, place
 from denslice.index.index_info import IndexInfo
 from denslice.index.match_requests import AskedOf, MatchRequest
 from denslice.index.query_words import known_words
-from denslice.index.result_pages import PagedSearch, arranged_page, check_fields, score_page, searched_options
+from denslice.index.result_pages import (
+    PagedSearch,
+    ResultPage,
+    arranged_page,
+    check_fields,
+    is_arranged,
+    score_page,
+    searched_options,
+)
 from denslice.index.similar import StoredVectors, as_query, stored_vectors, without_itself
 from denslice.options import SearchOptions
 from denslice.records import (
@@ -148,17 +156,16 @@ class Reader:
         vectors = list(map(self._conditioned, queries, self.query_vectors(encoded, options)))
         asked = [AskedOf(query, one, options) for query, one in zip(queries, vectors, strict=True)]
         searches = [PagedSearch(self, one, encoded, at) for at, one in enumerate(asked)]
-        if options.sort_by or options.group_by:
-            pages = [arranged_page(self, one) for one in asked]
-        else:
-            pages = [score_page(one, options) for one in self.find(vectors, searched_options(options))]
+        for one in searches:
+            one.check_cursor()
+        pages = [arranged_page(self, one) for one in asked] if is_arranged(options) else self._pages(vectors, options)
         if options.where is not None and not any(page.found.ids for page in pages):
             self.warn_of_unknown_fields(options.where)
-        all_of = enumerate(zip(queries, pages, searches, strict=True))
-        return [
-            search.with_page(self._ranking(query, page.found, Asked(self, query, encoded, at, options)), page)
-            for at, (query, page, search) in all_of
-        ]
+        return [self._ranking(*one) for one in zip(queries, pages, searches, strict=True)]
+
+    def _pages(self, queries: Sequence[QueryVectors], options: SearchOptions) -> list[ResultPage]:
+        deeper = searched_options(options)
+        return [score_page(found, options, deeper.k) for found in self.find(queries, deeper)]
 
     def rank_similar(self, id: str, options: SearchOptions) -> Ranking:
         """Return the documents that are most like the one with this id, which is left out."""
@@ -410,15 +417,20 @@ class Reader:
         """Return the segments of all documents."""
         return self.snapshot.segments
 
-    def _ranking(self, query: Query, found: Found, asked: Asked) -> Ranking:
+    def _ranking(self, query: Query, page: ResultPage, search: PagedSearch) -> Ranking:
+        found = page.found
+        asked = Asked(self, query, search.encoded, search.at, search.asked.options)
         parts = tuple(zip(found.lexical.tolist(), found.dense.tolist(), strict=True)) if len(found.dense) else ()
 
         def documents() -> list[FoundDoc]:
             return self.documents(found, asked.query)
 
-        numbers = tuple(found.passages.tolist())
-        scores = tuple(found.scores.tolist())
-        return Ranking(given_id(query.id), tuple(found.ids), scores, parts, documents, asked, found.missing, numbers)
+        ids, scores, numbers = tuple(found.ids), tuple(found.scores.tolist()), tuple(found.passages.tolist())
+        of = search._replace(has_more=page.has_more)
+        ranking = Ranking(given_id(query.id), ids, scores, parts, documents, asked, found.missing, numbers, of)
+        if of.has_facets:
+            _ = ranking.facets  # counted at once: replicas of a cluster may soon show a later commit
+        return ranking
 
     def documents(self, found: Found, query: QueryVectors) -> list[FoundDoc]:
         """Fetch the documents of a ranking in its order, each with its best passages for the query."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -21,11 +20,11 @@ from denslice.index.match_requests import (
 )
 from denslice.index.paging import Cursor, described, start_of
 from denslice.options import SearchOptions
-from denslice.records import MatchCounts, Ranking
+from denslice.records import MatchCounts
 from denslice.search.facets import facet
 from denslice.search.field_groups import first_of_groups
 from denslice.search.field_order import FieldOrder
-from denslice.search.found_rows import best_of_parts, chosen, concatenated
+from denslice.search.found_rows import best_of_parts, chosen, concatenated, part_of
 from denslice.search.query import Found
 from denslice.stage_timers import stage
 from denslice.store.field_values import FieldKey
@@ -43,52 +42,54 @@ class PageReader(Protocol):
         """Return the answer of the index, or those of the shards, and the names of shards that did not answer."""
 
 
-@dataclass(frozen=True)
-class ResultPage:
+class ResultPage(NamedTuple):
     """The hits of a page, and whether more follow it."""
 
     found: Found
     has_more: bool
 
 
-@dataclass(frozen=True)
-class PagedSearch:
-    """A search of one query, the row `at` of a batch of encoded ones; its cursor, if it has one, is checked."""
+class PagedSearch(NamedTuple):
+    """The search of one query, the row `at` of a batch of encoded ones, that found a page."""
 
     reader: PageReader
     asked: AskedOf
     encoded: Encoded
     at: int
+    has_more: bool = False
 
-    def __post_init__(self) -> None:
+    @property
+    def has_facets(self) -> bool:
+        """Whether values of fields are to be counted."""
+        return bool(self.asked.options.facets)
+
+    @property
+    def is_arranged(self) -> bool:
+        """Whether the hits are sorted by a field or in groups."""
+        return is_arranged(self.asked.options)
+
+    def counts(self) -> MatchCounts:
+        """Count the documents that match, and the facets."""
+        return match_counts(self.reader, self.asked)
+
+    def cursor(self) -> str | None:
+        """Return what continues after the page, or None if no more follow."""
+        options = self.asked.options
+        return str(self._cursor_at(start_of(options) + options.k)) if self.has_more else None
+
+    def check_cursor(self) -> None:
+        """Raise InputError if the search was given the cursor of another one."""
         if self.asked.options.cursor is not None:
-            Cursor.read(self.asked.options.cursor).check(self.cursor_at(0))
+            Cursor.read(self.asked.options.cursor).check(self._cursor_at(0))
 
-    def with_page(self, ranking: Ranking, page: ResultPage) -> Ranking:
-        """Return the ranking of a page with its counts and its cursor, which are made when they are first used.
-
-        Facets are counted at once: replicas of a cluster may show a later commit in a moment.
-        """
-        end = start_of(self.asked.options) + self.asked.options.k
-        count = partial(match_counts, self.reader, self.asked)
-        is_arranged = bool(self.asked.options.sort_by or self.asked.options.group_by)
-        made = replace(
-            ranking,
-            count_matches=count,
-            is_arranged=is_arranged,
-            next_page=partial(self._next, end) if page.has_more else None,
-        )
-        if self.asked.options.facets:
-            _ = made.facets
-        return made
-
-    def _next(self, end: int) -> str:
-        return str(self.cursor_at(end))
-
-    def cursor_at(self, offset: int) -> Cursor:
-        """Return the cursor of this search that skips so many hits."""
+    def _cursor_at(self, offset: int) -> Cursor:
         query = described(self.asked.query, self.encoded, self.at)
         return Cursor.of(offset, self.reader.commit, query, self.asked.options)
+
+
+def is_arranged(options: SearchOptions) -> bool:
+    """Return whether the hits are to be sorted by a field or in groups."""
+    return options.sort_by is not None or options.group_by is not None
 
 
 def searched_options(options: SearchOptions) -> SearchOptions:
@@ -98,15 +99,15 @@ def searched_options(options: SearchOptions) -> SearchOptions:
     change the others.
     """
     is_exact = options.theta == 0 and options.pruning == 0 and options.rerank
-    return replace(options, k=start_of(options) + options.k + is_exact, offset=0, cursor=None)
+    return options.with_k(start_of(options) + options.k + is_exact)
 
 
-def score_page(found: Found, options: SearchOptions) -> ResultPage:
-    """Return the page of the hits that were found with `searched_options`."""
+def score_page(found: Found, options: SearchOptions, searched: int) -> ResultPage:
+    """Return the page of the hits that were found; so many were searched for."""
     start = start_of(options)
     end, count = start + options.k, _high_enough(found, options.min_score)
-    may_follow = count == end == searched_options(options).k
-    return ResultPage(chosen(found, range(min(start, count), min(end, count))), count > end or may_follow)
+    may_follow = count == end == searched
+    return ResultPage(part_of(found, start, min(end, count)), count > end or may_follow)
 
 
 def arranged_page(reader: PageReader, asked: AskedOf) -> ResultPage:
@@ -124,7 +125,7 @@ def _sorted_page(reader: PageReader, asked: AskedOf) -> ResultPage:
     parts, missing = reader.gather(FirstByField(exact, order, end + 1))
     found = order.merged(parts, end + 1).found
     count = len(found.ids)
-    page = chosen(found, range(min(start, count), min(end, count)))
+    page = part_of(found, start, min(end, count))
     return ResultPage(replace(page, missing=missing), count > end)
 
 
@@ -136,7 +137,7 @@ def _grouped_page(reader: PageReader, asked: AskedOf) -> ResultPage:
     parts, missing = reader.gather(BestGroups(asked, field, end + 1))
     found, keys = first_of_groups(parts, end + 1)
     count = _high_enough(found, options.min_score)
-    page, shown = chosen(found, range(min(start, count), min(end, count))), keys[start : min(end, count)]
+    page, shown = part_of(found, start, min(end, count)), keys[start : min(end, count)]
     if options.per_group > 1:
         page, missing = _with_members(reader, asked, page, shown)
     return ResultPage(replace(page, missing=missing), count > end)
@@ -149,7 +150,7 @@ def _with_members(
     options, named = asked.options, [key for key in keys if key is not None]
     answers, missing = reader.gather(GroupMembers(asked, options.group_by or "", named, options.per_group))
     found = [best_of_parts(parts, options.per_group) for parts in zip(*answers, strict=True)]
-    members = iter([chosen(one, range(_high_enough(one, options.min_score))) for one in found])
+    members = iter([part_of(one, 0, _high_enough(one, options.min_score)) for one in found])
     groups = [chosen(best, [at]) if key is None else next(members) for at, key in enumerate(keys)]
     return concatenated(groups), missing
 
@@ -168,10 +169,13 @@ def match_counts(reader: PageReader, asked: AskedOf) -> MatchCounts:
 
 def check_fields(options: SearchOptions, filterable: Sequence[str]) -> None:
     """Raise InputError if the options count, sort or group by a field that is not filterable."""
-    fields = {"sort_by": (options.sort_by or "").removeprefix("-"), "group_by": options.group_by or ""}
-    named = [*fields.items(), *(("facets", field) for field in options.facets)]
+    named = [("facets", field) for field in options.facets]
+    if options.sort_by is not None:
+        named.append(("sort_by", options.sort_by.removeprefix("-")))
+    if options.group_by is not None:
+        named.append(("group_by", options.group_by))
     for option, field in named:
-        if field and field not in filterable:
+        if field not in filterable:
             known = f"filterable: {', '.join(filterable)}" if filterable else "no field is"
             advice = f"create the index with filterable=[{field!r}] (--filterable {field})"
             raise InputError(f"{option} names {field!r}, which is not filterable in this index ({known}); {advice}")

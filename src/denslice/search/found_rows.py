@@ -24,6 +24,15 @@ def chosen(found: Found, places: Sequence[int] | Ints) -> Found:
     return Found(*columns, dense, found.missing, passages)
 
 
+def part_of(found: Found, start: int, end: int) -> Found:
+    """Return the hits from the place `start` to the place before `end`."""
+    if start == 0 and end >= len(found.ids):
+        return found
+    part = slice(start, end)
+    columns = (found.segments[part], found.rows[part], found.ids[part], found.scores[part], found.lexical[part])
+    return Found(*columns, found.dense[part], found.missing, found.passages[part])
+
+
 def concatenated(parts: Sequence[Found]) -> Found:
     """Return the hits of all parts, one part after the other; a document has no passages here."""
     parts = [part for part in parts if part.ids]

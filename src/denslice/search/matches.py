@@ -25,7 +25,7 @@ class Span(NamedTuple):
     token: str
 
 
-TextAnalyzer = Callable[[str], Iterable[Span]]  # finds all tokens that an index would store for a text
+TextAnalyzer = Callable[[str], Sequence[Span]]  # finds all tokens that an index would store for a text
 
 
 def matches(text: str, tokens: set[str], analyze: TextAnalyzer) -> list[Span]:
@@ -67,11 +67,13 @@ def text_analyzer(encoder_options: Mapping[str, Any], languages: Iterable[str] =
     analyzer = Analyzer(encoder_options["language"])
     known = [analyzer.language] if analyzer.language else list(languages) or [ENGLISH]
 
-    def analyze(text: str) -> Iterable[Span]:
+    def analyze(text: str) -> list[Span]:
+        found: list[Span] = []
         for form, start, end in analyzer.spans(text):
-            yield from (Span(start, end, token) for token in _tokens(analyzer, form, known))
+            found += [Span(start, end, token) for token in _tokens(analyzer, form, known)]
             if ngram_size(form) and len(form) == end - start == 2:
-                yield from (Span(start + at, start + at + 1, char) for at, char in enumerate(form))
+                found += [Span(start + at, start + at + 1, char) for at, char in enumerate(form)]
+        return found
 
     return analyze
 

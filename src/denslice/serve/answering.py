@@ -107,12 +107,12 @@ def document_json(searchable: Searchable, id: str) -> dict[str, Any] | None:
 
 
 def _page(ranking: Ranking, explain: bool, writer: HitWriter) -> PageJson:
-    counted = ranking.facets or ranking.is_arranged
+    is_counted = ranking.page is not None and (ranking.page.has_facets or ranking.page.is_arranged)
     return {
         "hits": _hits(ranking, explain, writer),
         "missing": list(ranking.missing),
         "cursor": ranking.cursor,
-        "matching": ranking.matching if counted else None,
+        "matching": ranking.matching if is_counted else None,
         "facets": {field: _facet_json(counts) for field, counts in ranking.facets.items()},
     }
 

@@ -219,7 +219,7 @@ class Service:
         commit = self._searchable.commit
         self._info, self._lam = self._searchable.info(), self._searchable.lam
         self._metrics.shown(self._info.generation, self._info.documents)
-        self._words = text_analyzer(self._info.encoder_options)
+        self._words = text_analyzer(self._info.encoder_options, self._info.languages)
         self._shown = commit
 
 
