@@ -141,6 +141,7 @@ class SearchOptions(_Checked):
     where: Mapping[str, Any] | None = option(
         None, 'Return only documents that pass this filter, such as {"year": {"gte": 2020}}.'
     )
+    fuzzy: bool = option(True, "Take a word that the collection does not have for the nearest one that it has.", _truth)
     group: bool = option(True, "Return documents, each with its best passages. False returns passages.", _truth)
     min_score: float | None = option(
         None, "Leave out documents with a score below this one.", partial(_optional, number)
@@ -286,6 +287,7 @@ class SearchKeywords(TypedDict, total=False):
     candidates_from: str
     pruning: float
     where: Mapping[str, Any] | None
+    fuzzy: bool
     group: bool
     min_score: float | None
     offset: int

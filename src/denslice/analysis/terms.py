@@ -26,7 +26,7 @@ OTHER_LENGTH = 3 * WHOLE_WORD // 5  # of a word where stop words count too, as i
 _is_compound = regex.compile(r"[\p{P}\p{S}]").search
 
 
-class Term(NamedTuple):
+class TokenWeights(NamedTuple):
     """A token of a word, how much it counts in a document, and its weight in a query."""
 
     token: str
@@ -37,7 +37,7 @@ class Term(NamedTuple):
 class WordTerms(NamedTuple):
     """The terms of a word, the first of them its stem, and what the word counts for in the length of a text."""
 
-    terms: tuple[Term, ...]
+    terms: tuple[TokenWeights, ...]
     length: int  # in parts of WHOLE_WORD
 
     @property
@@ -54,7 +54,7 @@ def word_terms(form: str, language: str) -> WordTerms:
     if size := ngram_size(form):
         return _ngram_terms(form, size)
     if _is_compound(form):
-        return WordTerms((Term(form),), 0)  # its parts count for the length
+        return WordTerms((TokenWeights(form),), 0)  # its parts count for the length
     own = language_of_word(form, language)
     stem = stemmer(own)(form) if own else form
     spellings = _spellings(form, stem)
@@ -65,22 +65,22 @@ def word_terms(form: str, language: str) -> WordTerms:
 
 def _ngram_terms(form: str, size: int) -> WordTerms:
     if size != PAIR:
-        return WordTerms((Term(form),), TRIPLE_LENGTH)
-    singles = [Term(char, SINGLE_WEIGHT, SINGLE_WEIGHT) for char in form] if len(form) == PAIR else []
-    return WordTerms((Term(form), *singles), PAIR_LENGTH)
+        return WordTerms((TokenWeights(form),), TRIPLE_LENGTH)
+    singles = [TokenWeights(char, SINGLE_WEIGHT, SINGLE_WEIGHT) for char in form] if len(form) == PAIR else []
+    return WordTerms((TokenWeights(form), *singles), PAIR_LENGTH)
 
 
-def _spellings(form: str, stem: str) -> tuple[Term, ...]:
+def _spellings(form: str, stem: str) -> tuple[TokenWeights, ...]:
     """Return the stem without accents and, if the word has accents, with them."""
     bare = without_accents(stem)
     if form.isascii():
-        return (Term(bare),)
+        return (TokenWeights(bare),)
     exact = form[: len(bare)] if without_accents(form[: len(bare)]) == bare else stem  # a stemmer may remove accents
     if exact == bare:
-        return (Term(bare),)
-    return Term(bare, OTHER_SPELLING, OTHER_SPELLING), Term(exact, 1.0, 1 - OTHER_SPELLING**2)
+        return (TokenWeights(bare),)
+    return TokenWeights(bare, OTHER_SPELLING, OTHER_SPELLING), TokenWeights(exact, 1.0, 1 - OTHER_SPELLING**2)
 
 
-def _beginning(form: str) -> tuple[Term, ...]:
+def _beginning(form: str) -> tuple[TokenWeights, ...]:
     bare = without_accents(form)
-    return (Term(f"{bare[:BEGINNING]}*", 1.0, BEGINNING_WEIGHT),) if len(bare) > BEGINNING else ()
+    return (TokenWeights(f"{bare[:BEGINNING]}*", 1.0, BEGINNING_WEIGHT),) if len(bare) > BEGINNING else ()

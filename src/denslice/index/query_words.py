@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
-
 from denslice.encoders import Encoder
 from denslice.encoders.chunk_terms import FORM
 from denslice.search.close_words import CloseWords, allowed_distance
@@ -12,36 +9,42 @@ from denslice.search.conditions import Ids, KnownWords, analyzer_of
 from denslice.store.snapshot import Snapshot
 
 
-class WordList(Protocol):
-    """The names in a vocabulary, by prefix and by spelling; FORM is before those of the words in normal form."""
+class Forms:
+    """The words of a collection in normal form, by prefix and by spelling. The vocabulary has them after FORM."""
 
-    def starting_with(self, prefix: str, limit: int | None = None) -> Sequence[str]:
-        """Return the words that begin with the prefix, at most so many."""
+    def __init__(self, snapshot: Snapshot, before: Forms | None = None) -> None:
+        """List the words of a commit, sharing the tables of another one from which it descends."""
+        self._listed: CloseWords = CloseWords.of(snapshot.words.pieces, before._listed if before else None)
 
-    def within(self, word: str, distance: int) -> Sequence[tuple[str, int]]:
+    def starting_with(self, prefix: str) -> list[str]:
+        """Return the words that begin with the prefix."""
+        return [name.removeprefix(FORM) for name in self._listed.starting_with(FORM + prefix)]
+
+    def like(self, form: str, distance: int) -> list[tuple[str, int]]:
         """Return the words within this edit distance, each with its own."""
+        found = self._listed.within(FORM + form, distance)
+        return [(name.removeprefix(FORM), apart) for name, apart in found if name.startswith(FORM)]
 
 
-def known_words(snapshot: Snapshot, encoder: Encoder) -> KnownWords:
+def known_words(snapshot: Snapshot, encoder: Encoder, forms: Forms) -> KnownWords:
     """Return the words of a commit."""
-    listed, skip = CloseWords.of(snapshot.words.pieces), snapshot.manifest.slicing.skip
+    skip = snapshot.manifest.slicing.skip
 
     def ids(word: str) -> Ids | None:
         found = encoder.word_ids(word)
         return None if found is None or any(one < skip for one in found) else found
 
     def like_ids(kind: str, word: str) -> Ids:
-        return tuple(id for form in forms_like(kind, word, listed) for id in ids(form) or ())
+        return tuple(id for form in forms_like(kind, word, forms) for id in ids(form) or ())
 
     analyzer = analyzer_of(snapshot.manifest.encoder_options)
     return KnownWords(analyzer, ids, like_ids, snapshot.manifest.filterable)
 
 
-def forms_like(kind: str, word: str, listed: WordList) -> list[str]:
-    """Return the words of a collection, in normal form, that a prefix or a fuzzy word stands for."""
-    found: Sequence[str] = ()
+def forms_like(kind: str, word: str, forms: Forms) -> list[str]:
+    """Return the words of a collection that a prefix or a fuzzy word stands for."""
     if kind == "prefix":
-        found = listed.starting_with(FORM + word)
+        return forms.starting_with(word)
     if kind == "fuzzy":
-        found = [name for name, _ in listed.within(FORM + word, max(1, allowed_distance(word)))]
-    return [name.removeprefix(FORM) for name in found if name.startswith(FORM)]
+        return [form for form, _ in forms.like(word, max(1, allowed_distance(word)))]
+    return []

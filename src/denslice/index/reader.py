@@ -20,7 +20,7 @@ from denslice.errors import InputError, warn
 from denslice.index.found_docs import FoundScore, found_doc, found_scores, places_in
 from denslice.index.index_info import IndexInfo
 from denslice.index.match_requests import AskedOf, MatchRequest
-from denslice.index.query_words import known_words
+from denslice.index.query_words import Forms, known_words
 from denslice.index.result_pages import (
     PagedSearch,
     ResultPage,
@@ -47,12 +47,13 @@ from denslice.search.condition_rows import rows_meeting
 from denslice.search.condition_search import search_meeting
 from denslice.search.conditions import Conditions, KnownWords, analyzer_of, conditions_of
 from denslice.search.cpu.cpu_searcher import CpuSearcher
-from denslice.search.expansions import expanded
+from denslice.search.expansions import clause_weights, with_more
 from denslice.search.explain import Naming, explain_document, explain_passage
 from denslice.search.filter import named_fields, parse, passing
 from denslice.search.hits import only_hits, rows_with_dense
 from denslice.search.passage_hits import best_passages, passage_matrix
 from denslice.search.query import NO_MASK, Found, Mask, QueryVectors, Searcher
+from denslice.search.spelling import Correction, Speller
 from denslice.search.typed_queries import parsed
 from denslice.stage_timers import stage
 from denslice.store.segment import Segment
@@ -86,15 +87,23 @@ class Statistics(Protocol):
 class Reader:
     """A snapshot, the encoder of its vectors, and a searcher."""
 
-    def __init__(self, snapshot: Snapshot, searcher: Searcher | None = None, progress: Progress | None = None) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        searcher: Searcher | None = None,
+        progress: Progress | None = None,
+        forms: Forms | None = None,
+    ) -> None:
         """Open a commit for search on the CPU, or with the searcher of another commit and what that has loaded."""
         self.snapshot = snapshot
+        self._forms_before = forms
         self.statistics: Statistics = snapshot
         self.searcher = (searcher or CpuSearcher()).moved(snapshot.segments, progress)
 
     def moved(self, snapshot: Snapshot) -> Reader:
         """Return a reader of another commit on the same device. Both share the segments that they have in common."""
-        return Reader(snapshot, self.searcher)
+        is_next = snapshot.manifest.identity == self.snapshot.manifest.identity
+        return Reader(snapshot, self.searcher, forms=vars(self).get("_forms") if is_next else None)
 
     @property
     def generation(self) -> int:
@@ -138,7 +147,7 @@ class Reader:
         queries, first = iter(queries), 0
         while batch := list(islice(queries, BATCH)):
             with stage("encode"):
-                encoded = self.encode(batch, first)
+                encoded = self.encode(batch, options.fuzzy, first)
             yield from self.rank_encoded(batch, encoded, options)
             first += len(batch)
 
@@ -228,15 +237,39 @@ class Reader:
         found = self.snapshot.find(id)
         return places_in(*found) if found else None
 
-    def encode(self, queries: Sequence[Query], first: int = 0) -> Encoded:
-        """Return the vectors of the queries, before idf and λ. Errors number the queries from `first`."""
+    def encode(self, queries: Sequence[Query], fuzzy: bool = True, first: int = 0) -> Encoded:
+        """Return the vectors of the queries, before idf and λ. Errors number the queries from `first`.
+
+        With `fuzzy`, words that the collection does not have count as the nearest ones that it has.
+        """
         reads = self.encoder.reads
         encoded = self.encoder.encode_queries([_read(query, at, reads) for at, query in enumerate(queries, first)])
-        clauses = [query.optional for query in queries]
-        if not any(clauses):
-            return encoded
+        more = [self._more_weights(query, fuzzy) for query in queries]
+        return with_more(encoded, more) if any(more) else encoded
+
+    def _more_weights(self, query: Query, fuzzy: bool) -> dict[int, float]:
+        """Return the weights of the words that clauses and misspelt words of a query stand for."""
         frequencies, total = self.statistics.passage_frequencies, self.statistics.passages
-        return expanded(encoded, clauses, self._known_words, frequencies, total)
+        weights: dict[int, float] = {}
+        for correction in self.corrections(query) if fuzzy else ():
+            weights |= self._speller.weights(correction)
+        if query.should:
+            weights |= clause_weights(query.optional, self._known_words, frequencies, total)
+        return weights
+
+    def corrections(self, query: Query) -> list[Correction]:
+        """Return the words of a query that the collection does not have, with those that they are taken for."""
+        if "analysis" not in self.snapshot.manifest.encoder_options:
+            return []
+        return self._speller.corrections(self._analyzer.split(query.text))
+
+    @cached_property
+    def _speller(self) -> Speller:
+        return Speller(self.encoder.word_ids, self.statistics.passage_frequencies, self._forms)
+
+    @cached_property
+    def _forms(self) -> Forms:
+        return Forms(self.snapshot, self._forms_before)
 
     def ready(self, weights: object, dense: object = None) -> Encoded:
         """Return ready query vectors as a batch; raise InputError if this index cannot be searched with them."""
@@ -386,7 +419,7 @@ class Reader:
 
     @cached_property
     def _known_words(self) -> KnownWords:
-        return known_words(self.snapshot, self.encoder)
+        return known_words(self.snapshot, self.encoder, self._forms)
 
     def typed(self, text: object) -> Query:
         """Return the query that people mean by a text; a Query is returned as it is."""

@@ -23,17 +23,15 @@ MOST_EXPANDED = 50  # words that a clause stands for, the most frequent ones
 Frequencies = Callable[[Ints], Ints]  # how many passages have each token
 
 
-def expanded(
-    encoded: Encoded, clauses: Sequence[Sequence[Clause]], known: KnownWords, frequencies: Frequencies, total: int
-) -> Encoded:
-    """Return queries with the weights of their clauses, before idf. A token that a query has keeps its weight."""
-    rows = [_clause_weights(some, known, frequencies, total) for some in clauses]
+def with_more(encoded: Encoded, rows: Sequence[Mapping[int, float]]) -> Encoded:
+    """Return queries with more weights, before idf. A token that a query has keeps its weight."""
     return replace(encoded, weights=_with_more(encoded.weights, rows))
 
 
-def _clause_weights(
+def clause_weights(
     clauses: Sequence[Clause], known: KnownWords, frequencies: Frequencies, total: int
 ) -> dict[int, float]:
+    """Return the weights of the tokens of clauses, before idf."""
     weights: dict[int, float] = {}
     for clause in (one for one in clauses if one.field in OWN_FIELDS):
         for ids in _token_groups(clause, known):

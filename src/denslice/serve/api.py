@@ -101,6 +101,7 @@ class SearchSettings(BaseModel):
     candidates_from: Literal["both", "lexical"] = _option("candidates_from")
     pruning: float = _option("pruning", ge=0, lt=1)
     where: dict[str, Any] | None = _option("where", examples=[{"year": {"gte": 2020}}])
+    fuzzy: bool = _option("fuzzy")
     group: bool = _option("group")
     min_score: float | None = _option("min_score", allow_inf_nan=False)
     offset: int = _option("offset", ge=0)
