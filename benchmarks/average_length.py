@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 
 import journal
 from denslice import Doc, Index, Query
-from denslice.encoders.analysis import Analyzer
+from denslice.analysis.analyzer import Analyzer
 from quality import PACKAGES, K, Qrels, judged, ndcg
 
 Figures = dict[str, dict[str, float]]

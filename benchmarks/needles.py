@@ -25,7 +25,7 @@ import numpy as np
 import journal
 from denslice import Doc, Index
 from denslice.corpus.documents import read_docs
-from denslice.encoders.analysis import Analyzer
+from denslice.analysis.analyzer import Analyzer
 from quality import PACKAGES, judged
 
 NOTES, PLACES = 5, 10

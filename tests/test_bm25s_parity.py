@@ -11,9 +11,9 @@ import pytest
 import Stemmer
 
 from denslice import Doc, Index, Query
+from denslice.analysis.analyzer import Analyzer
 from denslice.corpus.documents import read_docs, read_queries
 from denslice.corpus.runs import read_qrels
-from denslice.encoders.analysis import Analyzer
 from denslice.index.create import new_manifest
 from denslice.options import IndexOptions
 from denslice.store import snapshot

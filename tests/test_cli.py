@@ -214,7 +214,6 @@ def test_lines_with_vectors_want_the_encoder_named(tmp_path: Path) -> None:
         ("slices", "5", "768"),
         ("slicing", "stride", "learned"),
         ("query", "sliced", "full"),
-        ("language", "german", "english"),
         ("skip", "1", "0"),
     ],
 )

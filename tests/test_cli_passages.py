@@ -13,6 +13,7 @@ from denslice.cli.hits_output import snippet
 from denslice.cli.place_labels import place_label
 from denslice.corpus.passages import cut
 from denslice.records import Doc, Place
+from denslice.search.matches import text_analyzer
 
 PARAGRAPH = "The harbour lay quiet under the evening sky and nobody spoke of the storm. " * 8
 GUIDE = (
@@ -122,7 +123,10 @@ def test_a_narrow_terminal_leaves_out_outer_headings(index: Path) -> None:
 
 def test_a_short_snippet_still_has_the_words_that_are_near_each_other() -> None:
     text = "cat " + "filler " * 30 + "a dog chases a cat " + "filler " * 30
-    assert "dog chases a cat" in snippet(text, {"cat", "dog", "chases"}, lambda word: [word], 50).plain
+    assert (
+        "dog chases a cat"
+        in snippet(text, {"cat", "dog", "chase"}, text_analyzer({"analysis": 2, "language": "english"}), 50).plain
+    )
 
 
 # --- labels of places

@@ -17,8 +17,8 @@ from typer.testing import CliRunner, Result
 import tiny
 from denslice import Index
 from denslice.__main__ import app
+from denslice.analysis.analyzer import Analyzer
 from denslice.corpus.documents import read_docs, read_queries
-from denslice.encoders.analysis import Analyzer
 from denslice.encoders.model_config import ModelConfig
 from denslice.encoders.torch.bi_encoder import BiEncoder
 from denslice.encoders.torch.loader import fingerprint

@@ -31,11 +31,11 @@ QUESTIONS = ("green lighthouse", "energy of a cell", "broken instrument", "heron
 Counts = tuple[int, int]  # of passages that were encoded and reused
 
 
-def parts(id: str, *sentences: str, title: str = "") -> CutDoc:
-    """A document whose sentences are its passages."""
+def parts(id: str, *sentences: str, title: str = "", heading: str = "") -> CutDoc:
+    """A document whose sentences are its passages, under a heading."""
     places, start = [], 0
-    for number, sentence in enumerate(sentences):
-        places.append(Place(start, start + len(sentence), f"part {number}"))
+    for sentence in sentences:
+        places.append(Place(start, start + len(sentence), heading))
         start += len(sentence) + 1
     return CutDoc(Doc(id, " ".join(sentences), title), places)
 
@@ -180,6 +180,13 @@ def test_passages_under_another_title_are_encoded_again(tmp_path: Path) -> None:
     index = made(tmp_path / "my.idx")
     add(index, parts("1", HERON, LAMP, title="Birds"))
     assert add(index, parts("1", HERON, LAMP, title="Canals")) == (2, 0)
+
+
+def test_passages_under_another_heading_are_encoded_again(tmp_path: Path) -> None:
+    index = made(tmp_path / "my.idx")
+    add(index, parts("1", HERON, LAMP, heading="Birds"))
+    assert add(index, parts("1", HERON, LAMP, heading="Birds")) == (0, 2)
+    assert add(index, parts("1", HERON, LAMP, heading="Canals")) == (2, 0)
 
 
 def test_a_passage_without_words_is_encoded_again(tmp_path: Path) -> None:

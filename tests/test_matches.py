@@ -6,10 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from denslice.cli.hits_output import snippet
-from denslice.encoders.analysis import Analyzer
-from denslice.search.matches import EXCERPT_WINDOW, MATCHED_CHARACTERS, excerpt, matches
+from denslice.search.matches import EXCERPT_WINDOW, MATCHED_CHARACTERS, excerpt, matches, text_analyzer
 
-words = Analyzer().words
+words = text_analyzer({"analysis": 2, "language": "english"})
 
 
 def test_words_are_marked_where_they_stand() -> None:
@@ -35,15 +34,18 @@ def test_a_word_that_the_bound_cuts_in_half_is_not_marked() -> None:
     assert matches(text[:MATCHED_CHARACTERS], {"cat"}, words) != []
 
 
-def test_each_different_word_is_analysed_once() -> None:
-    asked: list[str] = []
+def test_an_identifier_is_marked_as_a_whole_or_by_the_part_that_matches() -> None:
+    assert [span[:2] for span in matches("call parseDate now", {"pars", "date"}, words)] == [(5, 10), (10, 14)]
+    assert [span[:2] for span in matches("see datetime.date", {"datetime.date", "date"}, words)] == [(4, 17)]
 
-    def counting(text: str) -> list[str]:
-        asked.append(text)
-        return words(text)
 
-    matches("cat dog " * 2_000, {"cat"}, counting)
-    assert asked == ["cat", "dog"]
+def test_words_are_marked_in_each_language_of_the_collection() -> None:
+    both = text_analyzer({"analysis": 2, "language": None}, ["english", "german"])
+    assert [span[:2] for span in matches("Häuser and houses", {"haus", "hous"}, both)] == [(0, 6), (11, 17)]
+
+
+def test_one_character_of_a_pair_is_marked_alone() -> None:
+    assert [span[:2] for span in matches("東京都", {"京"}, words)] == [(1, 2)]
 
 
 def test_an_excerpt_is_where_the_most_different_tokens_are() -> None:

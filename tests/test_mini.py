@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from denslice import Index, InputError, open_index
+from denslice.analysis.analyzer import Analyzer
 from denslice.encoders import load, mini
-from denslice.encoders.analysis import Analyzer
 from denslice.encoders.bm25 import Bm25, Bm25Config
 from denslice.encoders.mini import Mini, OnnxModel
 from denslice.encoders.word_pieces import LocatedWords, locate_words, occurrences, pooled
@@ -89,8 +87,8 @@ def test_a_phrase_is_as_important_as_its_words() -> None:
     before, after = (encoder.encode_docs([text]).lexical for encoder in (plain, weighed))
     assert before.indices.tolist() == after.indices.tolist()
     importance = dict(zip((plain.token(id) for id in before.indices), after.data / before.data, strict=True))
-    read = next(weighed._model.read([text], 256, Analyzer().spans))
-    places = {word: (start, end) for word, start, end in read.spans}
+    read = next(weighed._model.read([text], 256))
+    places = {word: (start, end) for word, start, end in Analyzer().spans(text)}
     first, last = places["heat"][0], places["transfer"][1]
     pair = [at for at, (start, end) in enumerate(read.offsets) if first <= start < end <= last]
     named = {name: id for id, names in plain.phrases(text).items() for name in names}
@@ -159,14 +157,11 @@ def test_words_the_model_does_not_reach_keep_bm25s_weight() -> None:
 
 def test_a_word_cut_in_two_at_the_end_of_what_is_read_makes_no_new_word() -> None:
     length = mini.CHARACTERS_PER_PIECE * 256
-    text = "ab " * (length // 3 - 2) + "unbroken" * 3
+    text = "to " * (length // 3 - 2) + "unbroken" * 3
     encoder = embedded()
     encoder.encode_docs([text])
-    words = [encoder.token(id) for id in range(4)]
-    assert words[:2] == ["ab", "unbroken" * 3]
-    assert all(word.startswith("+") for word in words[2:])  # "ab ab" and "ab unbroken…"
-    with pytest.raises(InputError, match="no token 4"):
-        encoder.token(4)
+    words = [encoder.token(id) for id in range(len(encoder._bm25.words))]
+    assert [word for word in words if "unbr" in word] == [f"={'unbroken' * 3}", "unbroken" * 3]
 
 
 def test_an_index_that_grew_gives_the_scores_of_one_made_at_once(tmp_path: Path) -> None:
@@ -186,16 +181,6 @@ def test_the_package_is_small_enough() -> None:
 
 
 # --- words and pieces
-
-
-@given(st.text())
-def test_spans_are_the_words_of_split_at_their_places(text: str) -> None:
-    text = text.lower()
-    if text != text.lower():
-        return  # a few characters have no settled lower case
-    spans = Analyzer().spans(text)
-    assert [word for word, _, _ in spans] == Analyzer().split(text)
-    assert all(text[start:end] == word for word, start, end in spans)
 
 
 def test_a_word_stands_at_its_pieces_and_special_tokens_stand_nowhere() -> None:
@@ -285,7 +270,7 @@ def test_the_exported_model_gives_what_the_trained_one_gives(trained: Path, side
     if side == "queries":  # training has idf in them already
         from denslice.encoders.bm25 import idf
 
-        lexical = lexical * idf(np.bincount(docs.lexical.indices), len(texts))
+        lexical = lexical * idf(np.bincount(docs.lexical.indices, minlength=lexical.shape[1]), len(texts))
     np.testing.assert_allclose(lexical, wanted.lexical.numpy(), rtol=1e-4, atol=1e-5)
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from denslice import Index, IndexFormatError, InputError
 from denslice.index.index_info import IndexInfo
-from denslice.records import Ranking
+from denslice.records import Query, Ranking
 from denslice.serve.background import Background
 from denslice.serve.http_app import make_app
 from denslice.serve.http_server import make_server
@@ -192,7 +192,7 @@ class Slow(Index):
     def __init__(self, path: Path) -> None:
         super().__init__(Index.open(path).reader)
 
-    def search_batch(self, texts: Sequence[str], k: int = 10, **settings: Any) -> list[Ranking]:
+    def search_batch(self, texts: Sequence[str | Query], k: int = 10, **settings: Any) -> list[Ranking]:
         time.sleep(self.seconds)
         return super().search_batch(texts, k, **settings)
 
@@ -221,7 +221,7 @@ def test_more_than_can_wait_is_refused_and_the_rest_answered(index: Index) -> No
 
 def test_one_query_that_fails_does_not_fail_those_beside_it(index: Index) -> None:
     class Picky(Slow):
-        def search_batch(self, texts: Sequence[str], k: int = 10, **settings: Any) -> list[Ranking]:
+        def search_batch(self, texts: Sequence[str | Query], k: int = 10, **settings: Any) -> list[Ranking]:
             if "poison" in texts:
                 raise RuntimeError("no")
             return super().search_batch(texts, k, **settings)
@@ -407,7 +407,7 @@ class Failing(Slow):
         self._raise("info")
         return super().info()
 
-    def search_batch(self, texts: Sequence[str], k: int = 10, **settings: Any) -> list[Ranking]:
+    def search_batch(self, texts: Sequence[str | Query], k: int = 10, **settings: Any) -> list[Ranking]:
         self._raise("search_batch")
         return super().search_batch(texts, k, **settings)
 
@@ -477,7 +477,7 @@ def test_a_search_with_too_few_answers_fails_and_the_next_is_answered(index: Ind
     class Short(Slow):
         few = False
 
-        def search_batch(self, texts: Sequence[str], k: int = 10, **settings: Any) -> list[Ranking]:
+        def search_batch(self, texts: Sequence[str | Query], k: int = 10, **settings: Any) -> list[Ranking]:
             return [] if self.few else super().search_batch(texts, k, **settings)
 
     short = Short(index.path)
@@ -520,7 +520,7 @@ def test_a_failure_inside_is_answered_without_its_reason(index: Index) -> None:
     class Broken(Slow):
         fails: Exception | None = None
 
-        def search_batch(self, texts: Sequence[str], k: int = 10, **settings: Any) -> list[Ranking]:
+        def search_batch(self, texts: Sequence[str | Query], k: int = 10, **settings: Any) -> list[Ranking]:
             if self.fails:
                 raise self.fails
             return super().search_batch(texts, k, **settings)

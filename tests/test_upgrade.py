@@ -12,8 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 import golden
-from denslice import Index, IndexFormatError, LockedError, open_index
+from denslice import Index, IndexFormatError, InputError, LockedError, open_index
 from denslice.__main__ import app
+from denslice.analysis.analyzer import ANALYSIS
 from denslice.encoders import checked_options
 from denslice.index.create import new_manifest
 from denslice.index.upgrade import upgrade
@@ -37,13 +38,24 @@ def query_of(name: str) -> Any:
     return (weights[8:9], dense[8]) if name.endswith("vectors") else None
 
 
-def made_with_this_model(name: str) -> bool:
-    """Whether a golden index has the embedded model's vectors as the package has it now, or none."""
-    if not name.endswith("mini"):
+def encoded_as_now(name: str) -> bool:
+    """Whether a golden index has the words and the vectors that this version makes of its texts."""
+    if name.endswith("vectors"):
         return True
     with zipfile.ZipFile(golden.FOLDER / f"{name}.zip") as packed:
         options = json.loads(packed.read("manifest.json"))["index"]["encoder_options"]
-    return bool(options["fingerprint"] == checked_options("mini", {})["fingerprint"])
+    model = checked_options("mini", {})["fingerprint"]
+    return bool(options.get("fingerprint", model) == model and options.get("analysis") == ANALYSIS)
+
+
+def made_anew(index: Index, path: Path) -> Index:
+    """A new index with the settings and documents of another one."""
+    told = index.reader.snapshot.manifest
+    options = {name: value for name, value in told.encoder_options.items() if name != "fingerprint"}
+    slices, slicing = told.slicing.slices, told.slicing.kind
+    new = Index.create(path, told.encoder, slices=slices, slicing=slicing, query=told.query, options=options)
+    new.add(index.docs())
+    return new
 
 
 def close(answers: list[Any]) -> list[Any]:
@@ -67,23 +79,26 @@ def test_an_index_of_any_format_has_its_documents_and_answers_after_an_upgrade(t
         index.verify()
         found = golden.told(index, query_of(name))
         assert sorted(found["docs"]) == sorted(expected["docs"])
-        if made_with_this_model(name) and name != "format-3-long":
+        if encoded_as_now(name):
             assert close(found["answers"]) == expected["answers"]
+        else:
+            anew = golden.told(made_anew(index, tmp_path / "new.idx"), query_of(name))
+            assert close(found["answers"]) == anew["answers"]
         index.merge()
         assert golden.told(index, query_of(name))["answers"] == found["answers"]
 
 
-def test_an_index_made_before_passages_opens_as_it_was_and_finds_every_word_once_upgraded(tmp_path: Path) -> None:
-    expected = golden.unpacked("format-3-long", tmp_path / "my.idx")
+def test_an_index_of_an_earlier_analysis_opens_and_finds_every_word_once_upgraded(tmp_path: Path) -> None:
+    golden.unpacked("format-3-long", tmp_path / "my.idx")
     with open_index(tmp_path / "my.idx") as index:
-        assert close(golden.told(index)["answers"]) == expected["answers"]
         assert index.info().passages is None
-        words = [f"kelp{n}" for n in range(0, 900, 37)]
-        assert any(not index.search(word) for word in words)  # the slicing dropped them
+        assert len(list(index.docs())) == 4
+        with pytest.raises(InputError, match="earlier analysis of words; run `denslice upgrade`"):
+            index.search("kelp0")
     reason = upgrade(tmp_path / "my.idx").reason
-    assert reason == "documents cut into passages, and long ones encoded again, every token kept"
+    assert reason == "encoded again with the words and the embedded model as they are now"
     with open_index(tmp_path / "my.idx") as index:
-        for word in words:
+        for word in [f"kelp{n}" for n in range(0, 900, 37)]:
             (hit,) = index.search(word)
             assert word in hit.passages[0].text
         assert (index.info().slices, len(index)) == (None, 4)
@@ -292,7 +307,6 @@ def test_the_command_upgrades_and_says_so(tmp_path: Path) -> None:
     shown = CliRunner().invoke(app, ["upgrade", str(tmp_path / "my.idx")])
     assert shown.exit_code == 0
     assert shown.stdout.endswith(
-        "upgraded 6 documents (format 2 to 3, vectors as they were; "
-        "documents cut into passages, and long ones encoded again)\n"
+        "upgraded 6 documents (format 2 to 3, encoded again with the words and the embedded model as they are now)\n"
     )
     assert "nothing to upgrade" in CliRunner().invoke(app, ["upgrade", str(tmp_path / "my.idx")]).stdout

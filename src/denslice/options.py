@@ -15,6 +15,7 @@ from typing import Any, TypedDict, TypeVar
 
 import numpy as np
 
+from denslice.analysis.languages import language_named
 from denslice.errors import InputError
 from denslice.grouping import BEST
 from denslice.scalars import number, whole_number
@@ -215,7 +216,11 @@ class IndexOptions(_Checked):
         "full: every query token is scored. sliced: the query is sliced too, as in the paper.",
         partial(_one_of, QUERIES),
     )
-    language: str | None = option(None, "Language of the stemmer of mini and bm25. Default: english.")
+    language: str | None = option(
+        None,
+        "Language of the texts of mini and bm25, by name or ISO code. Default: recognised for each passage.",
+        partial(_optional, lambda name, value: language_named(value)),
+    )
     phrases: float | None = option(
         None, "Weight of two adjacent words, where one word has weight 1. Default: 0.3 for mini, 0 for bm25."
     )

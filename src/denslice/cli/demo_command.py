@@ -74,7 +74,7 @@ def _ask_questions(index: Index) -> None:
     from denslice.corpus.demo_docs import QUESTIONS
     from denslice.search.matches import text_analyzer
 
-    out, analyze = console(), text_analyzer(index.info().encoder_options)
+    out, analyze = console(), text_analyzer(index.info().encoder_options, index.info().languages)
     for question in QUESTIONS:
         began = time.perf_counter()
         ranking = index.search(question, 2)

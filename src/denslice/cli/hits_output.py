@@ -25,6 +25,7 @@ BAR_WIDTH = 20  # characters of the longest bar
 LOST_LABEL = "lost by the slicing"
 COLLISION_LABEL = " (hash collision)"  # follows a phrase that is not in the query but has the same token
 DENSE_LABEL, BEST_LABEL, MEAN_LABEL = "dense score", "dense, best passage {}", "dense, mean of all"
+CONDITIONS_LABEL = "conditions"
 SHOWN_VALUES = 20  # values of a facet in a terminal or a pipe
 MATCH_STYLE = "bold magenta"
 
@@ -70,7 +71,7 @@ def write_ranking(index: Index, ranking: Ranking, explain: bool, as_json: bool, 
         for hit in hits:
             write_json(json_hit(hit))
     else:
-        show_hits(hits, ranking.tokens(), text_analyzer(index.info().encoder_options))
+        show_hits(hits, ranking.tokens(), text_analyzer(index.info().encoder_options, index.info().languages))
     if ranking.facets:
         write_facets(ranking, as_json)
     if is_page and ranking.cursor:
@@ -122,6 +123,8 @@ def write_hits(hits: Sequence[ShownHit], tokens: set[str], analyze: TextAnalyzer
 
 
 def _write_terms(why: Explanation) -> None:
+    if why.conditions:
+        write_line(f"\t{CONDITIONS_LABEL}\t{_conditions(why)}")
     for label, share in _dense_parts(why):
         write_line(f"\t{label}\t{share:.2f}")
     for term in why.terms:
@@ -143,7 +146,12 @@ def json_hit(one: ShownHit) -> dict[str, Any]:
     if one.why is not None:
         fields["terms"] = [asdict(term) for term in one.why.terms]
         fields["lost"] = [asdict(term) for term in one.why.lost]
-        fields["explanation"] = {"best": one.why.best, "mean": one.why.mean, "passage": one.why.passage}
+        fields["explanation"] = {
+            "best": one.why.best,
+            "mean": one.why.mean,
+            "passage": one.why.passage,
+            "conditions": list(one.why.conditions),
+        }
     return fields
 
 
@@ -213,12 +221,16 @@ def _bars(why: Explanation, longest: float) -> list[Text]:
     rows += [(_label(term), term.contribution, "cyan", _product(term)) for term in why.terms]
     lost = [(_label(term), _product(term)) for term in why.lost]
     width = max(map(len, [*(name for name, *_ in rows), *(name for name, _ in lost)]), default=0)
-    lines = []
+    lines = [Text(f"{CONDITIONS_LABEL}: {_conditions(why)}", DIM_STYLE)] if why.conditions else []
     for name, share, colour, told in rows:
         bar = "█" * max(1, round(BAR_WIDTH * abs(share) / longest))
         lines.append(Text.assemble(f"{name:<{width}}  ", (f"{bar:<{BAR_WIDTH}}", colour), f"  {told}"))
     lines += [Text(f"{name:<{width}}  {LOST_LABEL:<{BAR_WIDTH}}  {told}", DIM_STYLE) for name, told in lost]
     return lines
+
+
+def _conditions(why: Explanation) -> str:
+    return on_one_line(" ".join(why.conditions))
 
 
 def _label(term: Term) -> str:

@@ -9,12 +9,14 @@ import typer
 from denslice.cli.arguments import AsJson, IndexFolder, flags, open_folder, parsed, taken
 from denslice.options import PAGE_OPTIONS, OpenOptions, SearchOptions
 
+QUESTION = "What to look for. Operators need quotes around the question: 'foxes \"sleep by day\" -zoo title:animals'."
+
 
 @flags(OpenOptions)
 @flags(SearchOptions)
 def search(
     folder: IndexFolder,
-    question: Annotated[list[str], typer.Argument(metavar="QUESTION", help="What to look for.", show_default=False)],
+    question: Annotated[list[str], typer.Argument(metavar="QUESTION", help=QUESTION, show_default=False)],
     explain: Annotated[bool, typer.Option("--explain", help="Show what each term added to the score.")] = False,
     as_json: AsJson = False,
     **options: Any,

@@ -15,6 +15,8 @@ from denslice.encoders.torch.loader import load_model, model_options
 from denslice.store.vocabulary import WordIds
 from denslice.vectors import Encoded, Ints, Phrases
 
+Languages = Mapping[str, int] | None
+
 
 class Encoder(Protocol):
     """All that building an index and searching it ask of an encoder."""
@@ -37,6 +39,9 @@ class Encoder(Protocol):
     def token(self, id: int) -> str:
         """Return the token with this id, for people to read."""
 
+    def word_ids(self, word: str) -> tuple[int, ...] | None:
+        """Return the tokens of a word that the analyzer split off a text; None if tokens do not tell who has it."""
+
     def phrases(self, text: str) -> Phrases:
         """Return the phrases of a text by token id, which several phrases may share; none if tokens are words only."""
 
@@ -45,24 +50,22 @@ class EncoderKind(NamedTuple):
     """How an encoder's options are checked when an index is created, and how it is loaded when one is opened."""
 
     checked_options: Callable[[str, Mapping[str, Any]], dict[str, Any]]  # of its name and the options given
-    load: Callable[[Mapping[str, Any], WordIds], Encoder]  # with the options that the index keeps
-
-
-def _configured(config: Any, encoder: Callable[[Any, WordIds], Encoder]) -> EncoderKind:
-    """Return the kind of an encoder whose options are the fields of a configuration."""
-    return EncoderKind(
-        lambda name, options: dict(config.from_json(options).to_json()),
-        lambda options, words: encoder(config.from_json(options), words),
-    )
+    load: Callable[[Mapping[str, Any], WordIds, Languages], Encoder]  # with the options that the index keeps
 
 
 ENCODERS = {
-    "bm25": _configured(Bm25Config, Bm25),
-    "vectors": _configured(VectorsConfig, ReadyVectors),
+    "bm25": EncoderKind(
+        lambda name, options: Bm25Config.from_json(options).to_json(),
+        lambda options, words, languages: Bm25(Bm25Config.from_json({"analysis": 1, **options}), words, languages),
+    ),
+    "vectors": EncoderKind(
+        lambda name, options: VectorsConfig.from_json(options).to_json(),
+        lambda options, words, languages: ReadyVectors(VectorsConfig.from_json(options), words),
+    ),
     EMBEDDED: EncoderKind(mini_options, load_mini),
 }
 EXPORTED_MODEL = EncoderKind(mini_options, load_mini)
-TORCH_MODEL = EncoderKind(model_options, lambda options, words: load_model(options))
+TORCH_MODEL = EncoderKind(model_options, lambda options, words, languages: load_model(options))
 
 
 def checked_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -70,9 +73,12 @@ def checked_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return _kind(name, name).checked_options(name, options)
 
 
-def load(name: str, options: Mapping[str, Any], words: WordIds) -> Encoder:
-    """Return the encoder with the options that `checked_options` returned, over this vocabulary."""
-    return _kind(name, options.get("model", name)).load(options, words)
+def load(name: str, options: Mapping[str, Any], words: WordIds, languages: Languages = None) -> Encoder:
+    """Return the encoder with the options that `checked_options` returned, over this vocabulary.
+
+    To encode queries it should know the languages of the collection, with the number of their passages.
+    """
+    return _kind(name, options.get("model", name)).load(options, words, languages)
 
 
 def _kind(name: str, model: str) -> EncoderKind:

@@ -1,24 +1,31 @@
 """BM25 as an inner product: a document's weights hold term frequency and length, the query's weights hold idf.
 
 A document's weights depend on the document and on fixed settings only: documents that are added later change the idf
-and no stored weight, and their order does not matter. Two adjacent words can count as a phrase: it is a token like a
+and no stored weight, and their order does not matter. Words of titles and headings count several times (BM25F): a
+token has one weight, from its counts in all fields. Two adjacent words can count as a phrase: it is a token like a
 word, but phrases are hashed into BUCKETS, so that the vocabulary stays small.
+
+The vocabulary has three kinds of names that no word has: those of phrases (+1f), of the languages of passages
+(~german), and the forms of words (=receive), which no document has as a token.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from functools import partial
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
-from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
 
-from denslice.encoders.analysis import Analyzer, WordCache, has_words
+from denslice.analysis.analyzer import ANALYSIS, AnalyzedWord, Analyzer
+from denslice.analysis.fielded_text import fields_of
+from denslice.analysis.languages import ENGLISH
+from denslice.analysis.recogniser import recognised_among
+from denslice.analysis.terms import WHOLE_WORD
+from denslice.encoders.chunk_terms import ChunkTerms, flat, stem_hash
 from denslice.errors import InputError
 from denslice.scalars import number
 from denslice.store.vocabulary import ABSENT, WordIds
@@ -30,42 +37,52 @@ if TYPE_CHECKING:
 IdArray = npt.NDArray[np.int32]
 Hash = TypeVar("Hash", int, npt.NDArray[np.uint64])
 BUCKETS = 1 << 16  # token ids that all phrases share
-STOP_HASH = 1 << 32  # the hash of stop words, which no other word has
+TITLE, HEADING = 2.0, 1.0  # how often a word of a title and of a heading counts
 AVERAGE_LENGTH = 40.0  # the best of nine dev and train splits; benchmarks/average_length.py
 UNSEEN = -3  # the token id of a bucket that no phrase has used yet
-STOP = -2  # the token id of a stop word; a word that the vocabulary lacks has ABSENT
+LANGUAGE = "~"  # before a language, in the vocabulary
+LANGUAGE_WEIGHT = 2.0**-10  # of the token that counts the passages of a language; no query has it
 
 
 class Token(NamedTuple):
-    """A word or a phrase of a text: its token id, and the positions of its first and last word."""
+    """A token of a text: its id, and where the word or phrase is that it stands for."""
 
     id: int
-    first: int
-    last: int
+    start: int
+    end: int
 
 
 @dataclass(frozen=True)
 class Bm25Config:
     """The settings of BM25.
 
-    `average_length` counts words without stop words. It is fixed for the life of an index and never measured, so that
-    a document has the same weights in every index. `phrases` is the weight of a phrase relative to that of a word of
-    the same frequency; 0 turns phrases off.
+    Without a `language`, that of each passage is recognised. `average_length` counts words without stop words. It is
+    fixed for the life of an index and never measured, so that a document has the same weights in every index. A word
+    of the title counts `title` times, and one of the headings above a passage `heading` times besides. `phrases` is the
+    weight of a phrase relative to that of a word of the same frequency; 0 turns phrases off.
     """
 
-    language: str = "english"
+    language: str | None = None
     stop_words: tuple[str, ...] | None = None
     k1: float = 0.9
     b: float = 0.4
     average_length: float = AVERAGE_LENGTH
     phrases: float = 0.0
+    title: float = TITLE
+    heading: float = HEADING
+    analysis: int = ANALYSIS  # the version of the analysis by which an index was made
 
     def __post_init__(self) -> None:
-        self.analyzer()
+        object.__setattr__(self, "language", self.analyzer().language)
+        if self.analysis != ANALYSIS:
+            told = "this index was made with an earlier analysis of words"
+            raise InputError(f"{told}; run `denslice upgrade` on it, which encodes its texts again")
         numbers = {
             "k1": number("k1", self.k1, 0),
             "b": number("b", self.b, 0, 1),
             "phrases": number("phrases", self.phrases, 0),
+            "title": number("title", self.title, 0),
+            "heading": number("heading", self.heading, 0),
             "average_length": number("average_length", self.average_length, 0, above=True),
         }
         for name, value in numbers.items():  # JSON holds Python's numbers and not numpy's
@@ -104,35 +121,33 @@ class Bm25:
     uses_idf = True
     has_model = False
 
-    def __init__(self, config: Bm25Config, words: WordIds) -> None:
+    def __init__(self, config: Bm25Config, words: WordIds, languages: Mapping[str, int] | None = None) -> None:
+        """Make the encoder of an index whose passages have these languages, each so often, for its queries."""
         self.config = config
         self.words = words
         self.analyzer = config.analyzer()
-        # The id that `place` returns for a word never changes, so it is cached by the unstemmed word. `find` is not
-        # cached: a word that a growing vocabulary lacks now may be placed later.
-        # Neither cache refers to this encoder: the vocabulary's file would stay open until garbage is collected.
-        self._doc_ids = WordCache(partial(_doc_id, self.analyzer, words.place))
-        self._hashes = WordCache(partial(_word_hash, self.analyzer))
+        self._languages = dict(languages or {})
+        # It does not refer to this encoder: the vocabulary's file would stay open until garbage is collected.
+        self._table = ChunkTerms(self.analyzer, words.place)
         self._bucket_ids = np.full(BUCKETS, UNSEEN, dtype=np.int32)
 
     def encode_docs(self, texts: Sequence[str]) -> Encoded:
         """Return weights of tf / (tf + k1 · (1 - b + b · length / average_length)), as in Lucene, without idf."""
-        words, phrases = [], []
-        for text in texts:  # text by text, so that token ids do not depend on the batch
-            split = self.analyzer.split(text)
-            words.append(list(map(self._doc_ids.__getitem__, split)))
-            phrases.append(self._doc_phrases(split) if self.config.phrases else [])
-        ids, rows = _flat(words)
-        lengths = np.bincount(rows[ids != STOP], minlength=len(texts))
-        norms = self.config.k1 * (1 - self.config.b + self.config.b * lengths / self.config.average_length)
-        weights = _saturated(self._counts(ids, rows, len(texts)), norms)
+        self._table.forget()
+        read = [self._read(text) for text in texts]  # text by text, so that token ids do not depend on the batch
+        titles, bodies, headings = (flat([one.chunks[field] for one in read]) for field in range(3))
+        lengths = self._table.lengths(*titles, len(texts)) + self._table.lengths(*bodies, len(texts))
+        norms = self._norms(lengths / WHOLE_WORD)
+        fields = [(self.config.title, titles), (1.0, bodies), (self.config.heading, headings)]
+        weights = _saturated(self._counts(fields, len(texts)), norms)
         if self.config.phrases:
-            weights += self.config.phrases * _saturated(self._counts(*_flat(phrases), len(texts)), norms)
-        return Encoded(weights, lengths=lengths)
+            counts = _counted(*flat([one.phrases for one in read]), None, (len(texts), len(self.words)))
+            weights += self.config.phrases * _saturated(counts, norms)
+        return Encoded(self._with_languages(weights, [one.language for one in read]), lengths=_whole_words(lengths))
 
     def encode_queries(self, texts: Sequence[str]) -> Encoded:
         """Return how often each word of the vocabulary occurs in each query; other words are dropped."""
-        counted = [self._counted(text) for text in texts]
+        counted = [sorted(self._query_counts(text).items()) for text in texts]
         starts = np.fromiter(accumulate(map(len, counted), initial=0), np.int32, len(texts) + 1)
         columns = np.fromiter((id for row in counted for id, _ in row), np.int32, starts[-1])
         counts = np.fromiter((count for row in counted for _, count in row), np.float32, starts[-1])
@@ -140,33 +155,58 @@ class Bm25:
 
     def text_lengths(self, texts: Sequence[str]) -> Ints:
         """Return the number of words of each text without stop words."""
-        counts = (sum(self._hashes[word] != STOP_HASH for word in self.analyzer.split(text)) for text in texts)
-        return np.fromiter(counts, np.int64, len(texts))
+        return _whole_words(np.fromiter(map(self._length, texts), np.int64, len(texts)))
+
+    def query_languages(self, text: str) -> Sequence[str]:
+        """Return the languages in which a query is analysed: that of the index, or those that it may be in."""
+        return [self.config.language] if self.config.language else recognised_among(text, self._languages)
 
     def phrases(self, text: str) -> Phrases:
         """Return the phrases of a text, as stems in order, by the token id of their bucket."""
         found: dict[int, tuple[str, ...]] = {}
-        for pair in pairwise(self.analyzer.words(text)) if self.config.phrases else ():
-            id, phrase = self._phrase_id(pair), " ".join(pair)
-            if id != ABSENT and phrase not in found.get(id, ()):
-                found[id] = (*found.get(id, ()), phrase)
+        languages = dict.fromkeys([self.analyzer.language_of(text), *self.query_languages(text)])
+        for language in languages if self.config.phrases else ():
+            for pair in pairwise(self.analyzer.words(text, language)):
+                id, phrase = self._phrase_id(pair), " ".join(pair)
+                if id != ABSENT and phrase not in found.get(id, ()):
+                    found[id] = (*found.get(id, ()), phrase)
         return found
 
-    def _phrase_id(self, pair: tuple[str, str]) -> int:
-        return self.words.find(_name(_bucket(*map(_hash, pair))))
+    def token(self, id: int) -> str:
+        """Return the word (stem) that has this token id."""
+        return self.words.word(id)
 
-    def _counted(self, text: str) -> list[tuple[int, int]]:
-        """Return the known tokens of a query, sorted, with their counts."""
-        words = self.analyzer.words(text) if has_words(text) else []  # a line of underscores is a word in a document
-        counts = Counter(map(self.words.find, words))
+    def word_ids(self, form: str) -> tuple[int, ...] | None:
+        """Return the tokens under which documents may have a word in normal form; None if some leave it out."""
+        languages = [self.config.language] if self.config.language else [ENGLISH, *self._languages]
+        stems = [self.analyzer.stem(form, language) for language in languages]
+        found = (self.words.find(stem) for stem in dict.fromkeys(stems) if stem is not None)
+        return None if None in stems else tuple(id for id in found if id != ABSENT)
+
+    def tokens(self, text: str, language: str, id_of: Callable[[str], int], goes_on: bool = False) -> Iterator[Token]:
+        """Yield the tokens of a text in a language with their places; `id_of` finds or places their ids.
+
+        If the text goes on behind what is given, its last word may be cut in two and is left out.
+        """
+        end = len(text) if goes_on else len(text) + 1
+        found = self.analyzer.analyzed(text, language)
+        words = [word for word in found if word.terms.stem is not None and word.end < end]
+        for word in words:
+            yield from (Token(id_of(term.token), word.start, word.end) for term in word.terms.terms)
         if self.config.phrases:
-            counts.update(map(self._phrase_id, pairwise(words)))
-        return sorted(pair for pair in counts.items() if pair[0] > ABSENT)
+            yield from (_phrase_token(one, other, id_of) for one, other in pairwise(words))
 
-    def _doc_phrases(self, words: Sequence[str]) -> list[int]:
+    # --- documents
+
+    def _read(self, text: str) -> _ReadText:
+        language = self.analyzer.language_of(text)
+        title, body, heading = (self._table.numbered(field, language) for field in fields_of(text))
+        phrases = self._doc_phrases([*title, *body]) if self.config.phrases else []
+        return _ReadText(language, (title, body, heading), phrases)
+
+    def _doc_phrases(self, chunks: Sequence[int]) -> list[int]:
         """Return the token id of each phrase of a document; a new one is placed in the vocabulary."""
-        hashes = np.fromiter(map(self._hashes.__getitem__, words), np.uint64, len(words))
-        hashes = hashes[hashes != STOP_HASH]
+        hashes = self._table.hashes(chunks)
         buckets = _bucket(hashes[:-1], hashes[1:])
         ids = self._bucket_ids[buckets]
         if (ids == UNSEEN).any():
@@ -176,51 +216,69 @@ class Bm25:
         found: list[int] = ids.tolist()
         return found
 
-    def token(self, id: int) -> str:
-        """Return the word (stem) that has this token id."""
-        return self.words.word(id)
+    def _norms(self, lengths: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
+        return self.config.k1 * (1 - self.config.b + self.config.b * lengths / self.config.average_length)
 
-    def doc_tokens(self, words: Sequence[str]) -> Iterator[Token]:
-        """Yield the tokens of a document's unstemmed words; new ones are placed in the vocabulary."""
-        return self._tokens(words, self.words.place)
+    def _counts(self, fields: Sequence[tuple[float, tuple[IdArray, IdArray]]], texts: int) -> sp.csr_array:
+        """Return how often each text has each token (texts, vocabulary), counting each field so many times."""
+        found = [(times, self._table.terms(*chunks)) for times, chunks in fields if times]
+        ids, rows = (np.concatenate(parts) for parts in zip(*((one.ids, one.texts) for _, one in found), strict=True))
+        weights = np.concatenate([np.float32(times) * one.weights for times, one in found])
+        return _counted(ids, rows, weights, (texts, len(self.words)))
 
-    def query_tokens(self, words: Sequence[str]) -> Iterator[Token]:
-        """Yield the tokens of a query's unstemmed words; those that the vocabulary lacks have the id ABSENT."""
-        return self._tokens(words, self.words.find)
+    def _with_languages(self, weights: sp.csr_array, languages: Sequence[str]) -> sp.csr_array:
+        """Return the weights, with the token of its language for each text that is not English."""
+        rows = [row for row, language in enumerate(languages) if language != ENGLISH and not self.config.language]
+        if not rows:
+            return weights
+        ids = np.array([self.words.place(f"{LANGUAGE}{languages[row]}") for row in rows], dtype=np.int32)
+        shape = (len(languages), len(self.words))
+        wide = csr((weights.data, weights.indices, weights.indptr), shape)
+        counts = _counted(ids, np.array(rows, np.int32), np.full(len(rows), LANGUAGE_WEIGHT, np.float32), shape)
+        return wide + counts
 
-    def _tokens(self, words: Sequence[str], id_of: Callable[[str], int]) -> Iterator[Token]:
-        stems = [(stem, at) for at, stem in enumerate(self.analyzer.stems(words)) if stem is not None]
-        yield from (Token(id_of(stem), at, at) for stem, at in stems)
+    def _length(self, text: str) -> int:
+        language, (title, body, _) = self.analyzer.language_of(text), fields_of(text)
+        forms = [*self.analyzer.split(title), *self.analyzer.split(body)]
+        return sum(self.analyzer.terms(form, language).length for form in forms)
+
+    # --- queries
+
+    def _query_counts(self, text: str) -> dict[int, float]:
+        """Return the known tokens of a query with their weights, the largest if it is analysed in several languages."""
+        counts: dict[int, float] = {}
+        for language in self.query_languages(text):
+            for id, count in self._counts_in(text, language).items():
+                counts[id] = max(count, counts.get(id, 0.0))
+        return {id: count for id, count in counts.items() if id > ABSENT and count > 0}
+
+    def _counts_in(self, text: str, language: str) -> dict[int, float]:
+        counts: dict[int, float] = defaultdict(float)
+        words = [self.analyzer.terms(form, language) for form in self.analyzer.split(text)]
+        for word in words:
+            for term in word.terms:
+                counts[self.words.find(term.token)] += term.in_queries
         if self.config.phrases:
-            hashed = [(_hash(stem), at) for stem, at in stems]
-            for (one, first), (other, last) in pairwise(hashed):
-                yield Token(id_of(_name(_bucket(one, other))), first, last)
+            stems = [word.stem for word in words if word.stem is not None]
+            for pair in pairwise(stems):
+                counts[self._phrase_id(pair)] += 1
+        return counts
 
-    def _counts(self, ids: IdArray, rows: IdArray, texts: int) -> sp.csr_array:
-        known, vocab = ids > ABSENT, len(self.words)
-        places, counts = np.unique(rows[known].astype(np.int64) * vocab + ids[known], return_counts=True)
-        starts = np.searchsorted(places, np.arange(texts + 1) * np.int64(vocab)).astype(np.int32)
-        columns = (places % max(1, vocab)).astype(np.int32)
-        return csr((counts.astype(np.float32), columns, starts), (texts, vocab))
+    def _phrase_id(self, pair: tuple[str, str]) -> int:
+        return self.words.find(_name(_bucket(*map(stem_hash, pair))))
+
+
+class _ReadText(NamedTuple):
+    """The language of a text, the chunks of its title, body and headings, and its phrases."""
+
+    language: str
+    chunks: tuple[list[int], list[int], list[int]]
+    phrases: list[int]
 
 
 def idf(df: npt.NDArray[Any], docs: int) -> Floats:
     """Return ln(1 + (docs - df + 0.5) / (df + 0.5)) of each document frequency, as in Lucene, float32."""
     return np.log1p((docs - df + 0.5) / (df + 0.5)).astype(np.float32)
-
-
-def _doc_id(analyzer: Analyzer, place: Callable[[str], int], word: str) -> int:
-    stem = analyzer.stem(word)
-    return STOP if stem is None else place(stem)
-
-
-def _word_hash(analyzer: Analyzer, word: str) -> int:
-    stem = analyzer.stem(word)
-    return STOP_HASH if stem is None else _hash(stem)
-
-
-def _hash(stem: str) -> int:
-    return crc32(stem.encode("utf-8", errors="surrogatepass"))
 
 
 def _bucket(one: Hash, other: Hash) -> Hash:
@@ -243,8 +301,21 @@ def _saturated(counts: sp.csr_array, norms: npt.NDArray[np.floating]) -> sp.csr_
     return counts
 
 
-def _flat(ids: list[list[int]]) -> tuple[IdArray, IdArray]:
-    """Return all ids in one array, and the row of each."""
-    sizes = [len(row) for row in ids]
-    flat = np.fromiter(chain.from_iterable(ids), dtype=np.int32, count=sum(sizes))
-    return flat, np.repeat(np.arange(len(ids), dtype=np.int32), sizes)
+def _counted(ids: IdArray, rows: IdArray, weights: Floats | None, shape: tuple[int, int]) -> sp.csr_array:
+    """Return the sums of the weights of each token in each row; ids of -1 are left out."""
+    import scipy.sparse as sp
+
+    known = ids > ABSENT
+    data = np.ones(len(ids), np.float32) if weights is None else weights
+    counts = sp.coo_array((data[known], (rows[known], ids[known])), shape).tocsr()
+    counts.sum_duplicates()
+    return csr((counts.data, counts.indices.astype(np.int32), counts.indptr.astype(np.int32)), shape)
+
+
+def _phrase_token(one: AnalyzedWord, other: AnalyzedWord, id_of: Callable[[str], int]) -> Token:
+    hashes = (stem_hash(word.terms.stem or "") for word in (one, other))
+    return Token(id_of(_name(_bucket(*hashes))), one.start, other.end)
+
+
+def _whole_words(lengths: Ints) -> Ints:
+    return np.rint(lengths / WHOLE_WORD).astype(np.int64)

@@ -12,14 +12,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from denslice.analysis.analyzer import has_words
+from denslice.analysis.normal_forms import lower_case, well_formed
 from denslice.cores import cores
-from denslice.encoders.analysis import has_words, well_formed
-from denslice.encoders.bm25 import Bm25, Bm25Config, Token
+from denslice.encoders.bm25 import Bm25, Bm25Config
 from denslice.encoders.model_config import CONFIG_FILE, ModelConfig
 from denslice.encoders.word_pieces import DOC_SIDE, QUERY_SIDE, LocatedWords, locate_words, occurrences, pooled
 from denslice.errors import InputError
@@ -32,13 +34,16 @@ if TYPE_CHECKING:
 EMBEDDED = "mini"
 ONNX_FILE, TOKENIZER_FILE = "model.onnx", "tokenizer.json"
 MODEL_FILES = (ONNX_FILE, TOKENIZER_FILE, CONFIG_FILE)
+NO_PIECES: Floats = np.zeros(0, dtype=np.float32)
+NO_OFFSETS = [(0, 0), (0, 0)]  # of the two special tokens
 CHARACTERS_PER_PIECE = 16  # times the longest input: text behind it is weighted by BM25 only
 
 
 class ModelOutput(NamedTuple):
     """The model's output for one text."""
 
-    spans: list[tuple[str, int, int]]  # the words that it read, with start and end
+    beginning: str  # what it read of the text
+    goes_on: bool  # whether there is more of it
     offsets: list[tuple[int, int]]  # of its word pieces
     importance: Floats  # (L, 2) of its word pieces, as part of a document and of a query
     dense: Floats  # (H,)
@@ -49,7 +54,8 @@ class Mini:
 
     The weight of a word is its BM25 weight times its importance in a document, and its count times its importance in a
     query; search multiplies by idf. The importance of a word or phrase is the mean over the pieces it spans. Words
-    behind the model's last piece keep their BM25 weight.
+    behind the model's last piece keep their BM25 weight. So do all words of a text in a language that the model does
+    not know, which has no dense vector: there, words decide.
     """
 
     reads = "text"
@@ -57,43 +63,72 @@ class Mini:
     batch_docs = 128
     has_model = True
 
-    def __init__(self, model: OnnxModel, config: Bm25Config, words: WordIds) -> None:
+    def __init__(
+        self, model: OnnxModel, config: Bm25Config, words: WordIds, languages: Mapping[str, int] | None = None
+    ) -> None:
         self._model = model
-        self._bm25 = Bm25(config, words)
+        self._bm25 = Bm25(config, words, languages)
         self.lam = model.config.lam
 
     def encode_docs(self, texts: Sequence[str]) -> Encoded:
         """Return BM25 weights times each word's importance, and dense vectors."""
-        return self._weighed(self._bm25.encode_docs(texts), texts, DOC_SIDE, self._bm25.doc_tokens)
+        languages = [[self._bm25.analyzer.language_of(text)] for text in texts]
+        return self._weighed(self._bm25.encode_docs(texts), texts, languages, DOC_SIDE, self._bm25.words.place)
 
     def encode_queries(self, texts: Sequence[str]) -> Encoded:
         """Return the count of each known word times its importance, and dense vectors."""
-        return self._weighed(self._bm25.encode_queries(texts), texts, QUERY_SIDE, self._bm25.query_tokens)
+        languages = [self._bm25.query_languages(text) for text in texts]
+        return self._weighed(self._bm25.encode_queries(texts), texts, languages, QUERY_SIDE, self._bm25.words.find)
 
     def text_lengths(self, texts: Sequence[str]) -> Ints:
         """Return the number of words of each text, which are those of BM25."""
         return self._bm25.text_lengths(texts)
 
+    def query_languages(self, text: str) -> Sequence[str]:
+        """Return the languages in which a query is analysed."""
+        return self._bm25.query_languages(text)
+
     def token(self, id: int) -> str:
         """Return the word (stem) that has this token id."""
         return self._bm25.token(id)
+
+    def word_ids(self, word: str) -> tuple[int, ...] | None:
+        """Return the token of a word, which is that of BM25."""
+        return self._bm25.word_ids(word)
 
     def phrases(self, text: str) -> Phrases:
         """Return the phrases of a text, which are those of BM25."""
         return self._bm25.phrases(text)
 
     def _weighed(
-        self, plain: Encoded, texts: Sequence[str], side: int, tokens: Callable[[Sequence[str]], Iterator[Token]]
+        self,
+        plain: Encoded,
+        texts: Sequence[str],
+        languages: Sequence[Sequence[str]],
+        side: int,
+        id_of: Callable[[str], int],
     ) -> Encoded:
-        read = list(self._model.read(texts, self._model.lengths[side], self._bm25.analyzer.spans))
-        dense = np.array([one.dense for one in read], dtype=np.float32).reshape(len(texts), -1)
+        known = [at for at, some in enumerate(languages) if self._model.knows(some)]
+        read = dict(zip(known, self._model.read([texts[at] for at in known], self._model.lengths[side]), strict=True))
+        dense = np.zeros((len(texts), self._model.dimensions), dtype=np.float32)
+        for at, one in read.items():
+            dense[at] = one.dense
         weights = plain.weights
-        if not len(weights.data):
+        if not len(weights.data) or not known:
             return replace(plain, dense=dense)
-        where = occurrences(weights, [_located(one, tokens) for one in read])
-        importance = pooled(where, [one.importance[:, side] for one in read], len(weights.data))
+        located = [self._located(read.get(at), some, id_of) for at, some in enumerate(languages)]
+        importances = [read[at].importance[:, side] if at in read else NO_PIECES for at in range(len(texts))]
+        importance = pooled(occurrences(weights, located), importances, len(weights.data))
         weighed = Weights(weights.data * importance, weights.indices, weights.indptr, weights.shape)
         return replace(plain, weights=weighed, dense=dense)
+
+    def _located(self, read: ModelOutput | None, languages: Sequence[str], id_of: Callable[[str], int]) -> LocatedWords:
+        """Return the words that the model read."""
+        if read is None:
+            return locate_words([], [], NO_OFFSETS)
+        tokens = (self._bm25.tokens(read.beginning, language, id_of, read.goes_on) for language in languages)
+        found = list(chain.from_iterable(tokens))
+        return locate_words([token.id for token in found], [(one.start, one.end) for one in found], read.offsets)
 
 
 class OnnxModel:
@@ -112,26 +147,31 @@ class OnnxModel:
         self._session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
         self._tokenizers = [Tokenizer.from_file(str(folder / TOKENIZER_FILE)) for _ in self.lengths]
         self._unknown = self._tokenizers[0].token_to_id(getattr(self._tokenizers[0].model, "unk_token", None) or "")
+        self.dimensions = int(self._session.get_outputs()[0].shape[-1])
         for tokenizer, length in zip(self._tokenizers, self.lengths, strict=True):
             tokenizer.enable_truncation(length)
 
-    def read(self, texts: Sequence[str], length: int, spans: Callable[[str], Any]) -> Iterator[ModelOutput]:
+    def knows(self, languages: Sequence[str]) -> bool:
+        """Return whether the model was trained on any of the languages."""
+        return not self.config.languages or not set(languages).isdisjoint(self.config.languages)
+
+    def read(self, texts: Sequence[str], length: int) -> Iterator[ModelOutput]:
         """Yield the model's output for the beginning of each text, in order."""
-        if len(texts) == 1:
-            yield self._read(texts[0], length, spans)
+        if len(texts) <= 1:
+            yield from (self._read(text, length) for text in texts)
             return
         with ThreadPoolExecutor(self._cores) as pool:
-            yield from pool.map(lambda text: self._read(text, length, spans), texts)
+            yield from pool.map(lambda text: self._read(text, length), texts)
 
-    def _read(self, text: str, length: int, spans: Callable[[str], Any]) -> ModelOutput:
-        beginning = well_formed(text[: CHARACTERS_PER_PIECE * length].lower())
-        pieces = self._tokenizers[self.lengths.index(length)].encode(beginning)
+    def _read(self, text: str, length: int) -> ModelOutput:
+        beginning = str(text[: CHARACTERS_PER_PIECE * length])
+        lower = well_formed(lower_case(beginning))
+        pieces = self._tokenizers[self.lengths.index(length)].encode(lower)
         ids = np.array([pieces.ids], dtype=np.int64)
         dense, importance = self._session.run(("dense", "importance"), {"ids": ids})
-        words = spans(beginning)
-        if len(text) > CHARACTERS_PER_PIECE * length and words and words[-1][2] == len(beginning):
-            words.pop()  # it may be cut in two
-        return ModelOutput(words, pieces.offsets, importance[0], dense[0] * self._has_token(beginning, pieces))
+        goes_on = len(text) > len(beginning)
+        has_token = self._has_token(lower, pieces)
+        return ModelOutput(beginning, goes_on, pieces.offsets, importance[0], dense[0] * has_token)
 
     def _has_token(self, text: str, pieces: Encoding) -> bool:
         """Return whether the model knows a piece that is not punctuation; the vector of other texts is 0."""
@@ -150,7 +190,7 @@ def mini_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return {**settings, **place, "fingerprint": fingerprint}
 
 
-def load_mini(options: Mapping[str, Any], words: WordIds) -> Mini:
+def load_mini(options: Mapping[str, Any], words: WordIds, languages: Mapping[str, int] | None = None) -> Mini:
     """Return the encoder of an index; raise InputError if its model has changed."""
     settings = dict(options)
     name = settings.pop("model", EMBEDDED)
@@ -160,7 +200,7 @@ def load_mini(options: Mapping[str, Any], words: WordIds) -> Mini:
             problem = "this index was made with other weights of the embedded model"
             raise InputError(f"{problem}; run `denslice upgrade` on it, which encodes its texts again")
         raise InputError(f"{folder}: is not the model this index was made with; put it back or make a new index")
-    return Mini(_loaded(folder), Bm25Config.from_json(settings), words)
+    return Mini(_loaded(folder), Bm25Config.from_json({"analysis": 1, **settings}), words, languages)
 
 
 def is_exported(name: str) -> bool:
@@ -199,9 +239,3 @@ def _fingerprint(folder: Path) -> str:
             raise InputError(f"the model folder {folder} has no {name}")
         digest.update((folder / name).read_bytes())
     return digest.hexdigest()
-
-
-def _located(read: ModelOutput, tokens: Callable[[Sequence[str]], Iterator[Token]]) -> LocatedWords:
-    found = list(tokens([word for word, _, _ in read.spans]))
-    places = [(read.spans[token.first][1], read.spans[token.last][2]) for token in found]
-    return locate_words([token.id for token in found], places, read.offsets)

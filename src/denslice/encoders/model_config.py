@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from denslice.analysis.languages import language_named
 from denslice.encoders.bm25 import Bm25Config
 from denslice.errors import InputError
 from denslice.scalars import number, whole_number
@@ -26,7 +27,7 @@ class ModelConfig:
     With `head_width` the head of a token is Linear–GELU–Linear of that width instead of one Linear. `lam` is the factor
     of the dense score (paper eq. 9). `b`, `average_length` and `phrases` are settings of BM25 for `words`; training
     uses no phrases, indexes do. The lengths of texts are in tokens, special ones included. A prompt is put before
-    every text.
+    every text. `languages` are those that the model was trained on, if not all: it reads no text of another one.
     """
 
     lexical: str = "none"
@@ -42,6 +43,7 @@ class ModelConfig:
     head_width: int | None = None
     query_prompt: str = ""
     doc_prompt: str = ""
+    languages: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _check_choice("lexical", self.lexical, LEXICAL_HEADS)
@@ -55,11 +57,12 @@ class ModelConfig:
             raise InputError(f"head_width belongs to the head of {heads}, and lexical is {self.lexical}")
         if self.lexical == "words" and (self.query_prompt or self.doc_prompt):
             raise InputError("lexical is words, and the words of a prompt would be weighed as words of the text")
+        object.__setattr__(self, "languages", tuple(map(language_named, self.languages)))
         self._check_types()
 
     def to_json(self) -> dict[str, Any]:
         """Return the settings as a JSON object."""
-        return asdict(self)
+        return asdict(self) | {"languages": list(self.languages)}
 
     @classmethod
     def from_json(cls, settings: Mapping[str, Any]) -> ModelConfig:

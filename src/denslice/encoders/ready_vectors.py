@@ -64,6 +64,9 @@ class ReadyVectors:
         """Return the token with this id: a word or a column number."""
         return str(id) if self.config.vocab else self.words.word(id)
 
+    def word_ids(self, word: str) -> None:
+        """Return None: tokens do not tell which documents have a word."""
+
     def phrases(self, text: str) -> Phrases:
         """Return no phrases: every token is a word or a column."""
         return {}

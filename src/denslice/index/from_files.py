@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import scipy.sparse as sp
 
+from denslice.analysis.languages import language_named
 from denslice.corpus.compression import ending, is_compressed
 from denslice.corpus.documents import is_collection, read_docs, read_vectors
 from denslice.errors import DensliceError, InputError, LockedError
@@ -195,6 +196,7 @@ def check_options(index: Index, chosen: IndexKeywords) -> None:
     made |= made["encoder_options"]
     for name, value in chosen.items():
         value = list(value) if name == "filterable" else value  # type: ignore[call-overload]
+        value = language_named(value) if name == "language" else value  # type: ignore[arg-type]
         if made.get(name) != value:
             was = f"with --{name} {made[name]}" if made.get(name) is not None else f"without --{name}"
             raise InputError(f"{index.path}: was made {was}, not {value}; leave the option out or make another index")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from denslice.encoders.chunk_terms import FORM
 from denslice.store.snapshot import Snapshot
 
 
@@ -29,13 +30,14 @@ class IndexInfo:
     filterable: tuple[str, ...]
     dimensions: int | None
     vocabulary: int
+    languages: Mapping[str, int]  # passages in each language, where it is recognised
     weights: int
     bytes: int
     shards: int | None = None  # of a cluster
     replicas: int | None = None
 
     @classmethod
-    def of(cls, snapshot: Snapshot, vocabulary: int) -> IndexInfo:
+    def of(cls, snapshot: Snapshot, vocabulary: int, languages: Mapping[str, int]) -> IndexInfo:
         """Return the description of a commit from its manifest and files."""
         manifest, slicing = snapshot.manifest, snapshot.manifest.slicing
         return cls(
@@ -54,7 +56,8 @@ class IndexInfo:
             query=manifest.query,
             filterable=tuple(manifest.filterable),
             dimensions=manifest.dimensions,
-            vocabulary=vocabulary,
+            vocabulary=vocabulary - snapshot.words.count_starting_with(FORM),
+            languages=languages,
             weights=sum(segment.weights for segment in manifest.segments),
             bytes=snapshot.bytes(),
         )

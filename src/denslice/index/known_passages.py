@@ -7,12 +7,12 @@ it is all that an encoder returns, rounded as new vectors are when they are stor
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from denslice.analysis.fielded_text import FieldedText
 from denslice.encoders import Encoder
 from denslice.records import Doc, Place
 from denslice.store.segment import Segment
@@ -23,7 +23,7 @@ from denslice.vectors import Encoded, Ints, Passages, stacked
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-Input = tuple[str, str]  # the id of a stored document, and the text of a passage as the encoder reads it
+Input = tuple[str, FieldedText, int, str]  # the id of a stored document, and a passage as the encoder reads it
 
 
 class ReusedPassages(NamedTuple):
@@ -44,10 +44,10 @@ class KnownPassages:
         self.before = before
         self.reused = 0
 
-    def find(self, ids: Sequence[str], texts: Sequence[Sequence[str]]) -> ReusedPassages | None:
+    def find(self, ids: Sequence[str], texts: Sequence[Sequence[FieldedText]]) -> ReusedPassages | None:
         """Return those passages that are known, given the texts of each document's; None if there are none."""
         sources = [self.before.get(id, id) for id in ids]
-        wanted = [(source, text) for source, some in zip(sources, texts, strict=True) for text in some]
+        wanted = [_input(source, text) for source, some in zip(sources, texts, strict=True) for text in some]
         at, parts = [np.zeros(0, np.int64)], []
         for segment in self.snapshot.segments:
             if rows := segment.live_rows(list(dict.fromkeys(sources))):
@@ -71,11 +71,15 @@ def known_passages(snapshot: Snapshot, before: Mapping[str, str], encoder: Encod
     return KnownPassages(snapshot, before) if is_whole and encoder.has_model else None
 
 
-def passage_texts(doc: Doc, places: Sequence[Place]) -> list[str]:
+def passage_texts(doc: Doc, places: Sequence[Place]) -> list[FieldedText]:
     """Return the texts of passages as an encoder reads them. A document of one passage is read whole."""
     if len(places) <= 1:
-        return [doc.contents]
-    return [replace(doc, text=doc.text[at.start : at.end]).contents for at in places]
+        return [FieldedText.of(doc.title, doc.text)]
+    return [FieldedText.of(doc.title, doc.text[at.start : at.end], at.heading) for at in places]
+
+
+def _input(id: str, text: FieldedText) -> Input:
+    return id, text, text.title_end, text.heading
 
 
 def _found(wanted: Sequence[Input], segment: Segment, rows: Ints) -> tuple[Ints, Encoded]:
@@ -92,7 +96,7 @@ def _found(wanted: Sequence[Input], segment: Segment, rows: Ints) -> tuple[Ints,
 def _numbers(batch: StoredBatch, passages: Passages) -> dict[Input, int]:
     """Return the number of each passage whose weights are stored."""
     texts = [
-        (doc.id, text)
+        _input(doc.id, text)
         for doc, places in zip(batch.docs, passages.places, strict=True)
         for text in passage_texts(doc, places)
     ]

@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from denslice import encoders
+from denslice.analysis.analyzer import Analyzer
+from denslice.analysis.languages import CODES, ENGLISH
 from denslice.densify import split_by_slice
 from denslice.encoders import Encoder
-from denslice.encoders.bm25 import idf
+from denslice.encoders.bm25 import LANGUAGE, idf
 from denslice.errors import InputError, warn
 from denslice.index.found_docs import FoundScore, found_doc, found_scores, places_in
 from denslice.index.index_info import IndexInfo
 from denslice.index.match_requests import AskedOf, MatchRequest
+from denslice.index.query_words import known_words
 from denslice.index.result_pages import (
     PagedSearch,
     ResultPage,
@@ -40,15 +43,21 @@ from denslice.records import (
     checked_vector,
     given_id,
 )
+from denslice.search.condition_rows import rows_meeting
+from denslice.search.condition_search import search_meeting
+from denslice.search.conditions import Conditions, KnownWords, analyzer_of, conditions_of
 from denslice.search.cpu.cpu_searcher import CpuSearcher
+from denslice.search.expansions import expanded
 from denslice.search.explain import Naming, explain_document, explain_passage
 from denslice.search.filter import named_fields, parse, passing
 from denslice.search.hits import only_hits, rows_with_dense
 from denslice.search.passage_hits import best_passages, passage_matrix
 from denslice.search.query import NO_MASK, Found, Mask, QueryVectors, Searcher
+from denslice.search.typed_queries import parsed
 from denslice.stage_timers import stage
 from denslice.store.segment import Segment
 from denslice.store.snapshot import Snapshot
+from denslice.store.vocabulary import ABSENT
 from denslice.vectors import Encoded, Floats, Ints, Phrases, Weights, csr, dense_rows, lexical_csr
 
 if TYPE_CHECKING:
@@ -101,7 +110,23 @@ class Reader:
     def encoder(self) -> Encoder:
         """The encoder with the vocabulary of this commit."""
         manifest = self.snapshot.manifest
-        return encoders.load(manifest.encoder, manifest.encoder_options, self.snapshot.words)
+        return encoders.load(manifest.encoder, manifest.encoder_options, self.snapshot.words, self.languages)
+
+    @cached_property
+    def languages(self) -> dict[str, int]:
+        """How many passages are in each language, most first; none if the encoder does not recognise them.
+
+        A passage that is in no known language counts as English.
+        """
+        settings = self.snapshot.manifest.encoder_options
+        if "analysis" not in settings or settings["language"]:
+            return {}
+        found = {name: self.snapshot.words.find(f"{LANGUAGE}{name}") for name in CODES.values()}
+        ids = np.array([id for id in found.values() if id != ABSENT], dtype=np.int64)
+        counts = dict(zip(ids.tolist(), self.statistics.passage_frequencies(ids).tolist(), strict=True))
+        others = {name: counts[id] for name, id in found.items() if counts.get(id)}
+        both = {ENGLISH: self.statistics.passages - sum(others.values()), **others}
+        return dict(sorted(((name, count) for name, count in both.items() if count), key=lambda one: (-one[1], one[0])))
 
     @cached_property
     def vocab(self) -> int:
@@ -128,7 +153,7 @@ class Reader:
     def rank_encoded(self, queries: Sequence[Query], encoded: Encoded, options: SearchOptions) -> list[Ranking]:
         """Return the best documents for each query, given the vectors of the queries."""
         check_fields(options, self.snapshot.manifest.filterable)
-        vectors = self.query_vectors(encoded, options)
+        vectors = list(map(self._conditioned, queries, self.query_vectors(encoded, options)))
         asked = [AskedOf(query, one, options) for query, one in zip(queries, vectors, strict=True)]
         searches = [PagedSearch(self, one, encoded, at) for at, one in enumerate(asked)]
         for one in searches:
@@ -206,7 +231,12 @@ class Reader:
     def encode(self, queries: Sequence[Query], first: int = 0) -> Encoded:
         """Return the vectors of the queries, before idf and λ. Errors number the queries from `first`."""
         reads = self.encoder.reads
-        return self.encoder.encode_queries([_read(query, at, reads) for at, query in enumerate(queries, first)])
+        encoded = self.encoder.encode_queries([_read(query, at, reads) for at, query in enumerate(queries, first)])
+        clauses = [query.optional for query in queries]
+        if not any(clauses):
+            return encoded
+        frequencies, total = self.statistics.passage_frequencies, self.statistics.passages
+        return expanded(encoded, clauses, self._known_words, frequencies, total)
 
     def ready(self, weights: object, dense: object = None) -> Encoded:
         """Return ready query vectors as a batch; raise InputError if this index cannot be searched with them."""
@@ -238,16 +268,28 @@ class Reader:
 
     def info(self) -> IndexInfo:
         """Return the encoder, slicing, counts and sizes of the index."""
-        return IndexInfo.of(self.snapshot, self.vocab)
+        return IndexInfo.of(self.snapshot, self.vocab, self.languages)
 
     def find(self, queries: Sequence[QueryVectors], options: SearchOptions) -> list[Found]:
         """Return the rows found for each query, searched on all cores."""
         with stage("filter"):
             masks = self._masks(options.where)
         with stage("search"):
-            if options.group:
-                return self._find_documents(queries, options, masks)
-            return [self._find_passages(query, options, masks) for query in queries]
+            plain = [query for query in queries if not query.conditions]
+            found = iter(self._find_any(plain, options, masks) if plain else ())
+            return [self._find_meeting(one, options, masks) if one.conditions else next(found) for one in queries]
+
+    def _find_any(self, queries: Sequence[QueryVectors], options: SearchOptions, masks: Sequence[Mask]) -> list[Found]:
+        """Return the documents or passages found for each query, whatever its conditions are."""
+        if options.group:
+            return self._find_documents(queries, options, masks)
+        return [self._find_passages(query, options, masks) for query in queries]
+
+    def _find_meeting(self, query: QueryVectors, options: SearchOptions, masks: Sequence[Mask]) -> Found:
+        def search(query: QueryVectors, options: SearchOptions, masks: Sequence[Mask]) -> Found:
+            return self._find_any([query], options, masks)[0]
+
+        return search_meeting(search, query, options, masks, self.snapshot.segments, self._analyzer)
 
     def _find_documents(
         self, queries: Sequence[QueryVectors], options: SearchOptions, masks: Sequence[Mask]
@@ -321,7 +363,43 @@ class Reader:
 
         A mask is empty if all rows do.
         """
-        return self._masks(options.where)
+        return self.meeting(self.conditions(query), options.where)
+
+    def meeting(self, conditions: Conditions, where: Mapping[str, Any] | None) -> list[Mask]:
+        """Return for each segment a mask of the rows that pass a filter and meet conditions; it is empty if all do."""
+        masks = self._masks(where)
+        return rows_meeting(conditions, self.snapshot.segments, masks, self._analyzer) if conditions else masks
+
+    def conditions(self, query: Query) -> Conditions:
+        """Return the conditions of a query on the documents of this commit."""
+        return (
+            conditions_of(query, self._known_words) if query.must or query.must_not or query.phrases else Conditions()
+        )
+
+    def _conditioned(self, query: Query, vectors: QueryVectors) -> QueryVectors:
+        conditions = self.conditions(query)
+        return replace(vectors, conditions=conditions) if conditions else vectors
+
+    @cached_property
+    def _analyzer(self) -> Analyzer:
+        return analyzer_of(self.snapshot.manifest.encoder_options)
+
+    @cached_property
+    def _known_words(self) -> KnownWords:
+        return known_words(self.snapshot, self.encoder)
+
+    def typed(self, text: object) -> Query:
+        """Return the query that people mean by a text; a Query is returned as it is."""
+        if isinstance(text, Query):
+            return text
+        if not isinstance(text, str) or self.encoder.reads != "text":
+            return Query("", text)  # type: ignore[arg-type]
+        return parsed(text, self._field_names if ":" in text else ())
+
+    @cached_property
+    def _field_names(self) -> frozenset[str]:
+        """The fields that any document has."""
+        return frozenset().union(*(segment.documents.field_names for segment in self.every_segment()))
 
     def warn_of_unknown_fields(self, where: Mapping[str, Any]) -> None:
         """Warn of each field in a filter without results that no document has."""
@@ -404,7 +482,8 @@ class Asked:
 
     def explain(self, id: str, passage: int | None = None) -> Explanation:
         """Explain the score of the document with this id, or of one of its passages."""
-        return self._reader.explain_vectors(*self._vectors, id, passage)
+        explained = self._reader.explain_vectors(*self._vectors, id, passage)
+        return replace(explained, conditions=self._query.conditions)
 
 
 def _read(query: object, position: int, reads: str) -> object:

@@ -57,21 +57,28 @@ class SearchVerbs(ABC):
         return self.reader.statistics.docs
 
     @takes(SearchOptions)
-    def search(self, text: str, k: int = 10, **options: Unpack[SearchKeywords]) -> Ranking:
-        """Return the k best documents for a text, best first, equal scores by id.
+    def search(self, text: str | Query, k: int = 10, **options: Unpack[SearchKeywords]) -> Ranking:
+        """Return the k best documents for a text as people type it, or for a Query, best first, equal scores by id.
 
+        A text may have operators: `"exact phrase"`, `-word`, `+word`, `field:word`, `word*`, `word~` and `a OR b`.
         By default the ranking is exact and hybrid if the index has dense vectors. `mode` chooses one side, `lam` weighs
         the dense score, `where` filters. `theta`, `candidates`, `candidates_from` and `pruning` trade exactness for
         speed, the first three as in the paper.
         """
-        return next(self.reader.rank([Query("", text)], SearchOptions(k, **options)))
+        return next(self._asked([text], SearchOptions(k, **options)))
 
     @takes(SearchOptions)
-    def search_batch(self, texts: Sequence[str], k: int = 10, **options: Unpack[SearchKeywords]) -> list[Ranking]:
+    def search_batch(
+        self, texts: Sequence[str | Query], k: int = 10, **options: Unpack[SearchKeywords]
+    ) -> list[Ranking]:
         """Return the k best documents for each text, searched on all cores."""
         if isinstance(texts, str) or not isinstance(texts, Iterable):
             raise InputError(f"search_batch takes a list of texts, not {type(texts).__name__}; search takes one text")
-        return list(self.reader.rank([Query("", text) for text in texts], SearchOptions(k, **options)))
+        return list(self._asked(texts, SearchOptions(k, **options)))
+
+    def _asked(self, texts: Iterable[str | Query], options: SearchOptions) -> Iterator[Ranking]:
+        reader = self.reader
+        return reader.rank([reader.typed(text) for text in texts], options)
 
     @takes(SearchOptions)
     def search_vectors(
@@ -107,7 +114,7 @@ class SearchVerbs(ABC):
 
     @takes(SearchOptions)
     def rank(self, queries: Iterable[Query], k: int = 1000, **options: Unpack[SearchKeywords]) -> Iterator[Ranking]:
-        """Return the k best documents for each query, in the queries' order: a run."""
+        """Return the k best documents for each query, in the queries' order: a run. Texts have no operators here."""
         if is_sparse(queries) or isinstance(queries, np.ndarray):
             raise InputError("rank takes a list of Query; search_vectors_batch takes a matrix of ready vectors")
         if isinstance(queries, str | Query | Mapping) or not isinstance(queries, Iterable):
@@ -130,7 +137,7 @@ class SearchVerbs(ABC):
         if isinstance(asked, Ranking):
             return asked.explain(id, passage)
         reader, options = self.reader, SearchOptions(1, mode=mode, lam=lam)
-        query = asked if isinstance(asked, Query) else Query("", asked)
+        query = reader.typed(asked)
         return Asked(reader, query, reader.encode([query]), 0, options).explain(given_id(id), passage)
 
     def explain_vectors(

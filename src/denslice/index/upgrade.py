@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 
 from denslice import encoders
+from denslice.analysis.analyzer import ANALYSIS
+from denslice.analysis.languages import ENGLISH
 from denslice.corpus.passages import cut
 from denslice.encoders.mini import EMBEDDED
 from denslice.errors import DensliceError, InputError
@@ -36,6 +38,7 @@ from denslice.store.segment_writer import StoredBatch
 from denslice.store.snapshot import SUBFOLDERS, UPGRADE, Snapshot, file_names
 
 BEGUN = "begun.json"  # the commit that is upgraded, and whether the new index is complete
+RENEWED = ("fingerprint", "analysis")  # options that say how an index was encoded
 AT_ONCE = 4_096  # documents encoded for one commit
 OLD_SLICES = 768  # of an index that was made before every token was kept by default
 
@@ -72,7 +75,7 @@ def _from_format_2(path: Path, progress: Progress | None) -> Upgraded:
             docs = (doc for _, batches in old.segments() for batch in batches for doc in batch.docs)
             settings = _settings(old.body, old.body["slicing"])
             _build(path, old.commit, lambda to: _encode(to, settings, docs, progress))
-            reason = f"format 2 to {INDEX_FORMAT}, encoded again with the embedded model as it is now"
+            reason = f"format 2 to {INDEX_FORMAT}, encoded again with the words and the embedded model as they are now"
         else:
             _build(path, old.commit, lambda to: _copy(to, old, progress))
             reason = f"format 2 to {INDEX_FORMAT}, vectors as they were"
@@ -89,7 +92,7 @@ def _renewed(path: Path, progress: Progress | None) -> Upgraded:
             docs = (doc for segment in old.segments for doc in segment.live_docs(AT_ONCE))
             settings = _settings(vars(manifest), vars(manifest.slicing))
             _build(path, manifest.commit, lambda to: _encode(to, settings, docs, progress))
-            reason = "encoded again with the embedded model as it is now"
+            reason = "encoded again with the words and the embedded model as they are now"
         elif not manifest.passages and manifest.encoder != "vectors":
             _build(path, manifest.commit, lambda to: _cut(to, old, progress))
             reason = "documents cut into passages, and long ones encoded again"
@@ -113,13 +116,17 @@ def _is_to_be_unsliced(manifest: Manifest) -> bool:
 
 
 def _needs_encoding(encoder: str, options: Mapping[str, Any]) -> bool:
-    """Return whether an index was made with other weights of the embedded model than this version has."""
+    """Return whether an index was made with an earlier analysis of words, or other weights of the embedded model."""
+    if "k1" in options and options.get("analysis") != ANALYSIS:
+        return True
     return encoder == EMBEDDED and encoders.checked_options(encoder, {})["fingerprint"] != options["fingerprint"]
 
 
 def _settings(told: Mapping[str, Any], slicing: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of an index as keywords of `Index.create`."""
-    options = {name: value for name, value in told["encoder_options"].items() if name != "fingerprint"}
+    options = {name: value for name, value in told["encoder_options"].items() if name not in RENEWED}
+    if "analysis" not in told["encoder_options"] and options.get("language") == ENGLISH:
+        del options["language"]  # it was the default
     if options.get("average_length") is None:
         options.pop("average_length", None)
     kept = {name: slicing[name] for name in ("slices", "skip", "seed")}

@@ -5,17 +5,16 @@ Only the beginning of a text is searched, so that the time to show a hit is boun
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from denslice.encoders.analysis import Analyzer
+from denslice.analysis.analyzer import Analyzer
+from denslice.analysis.languages import ENGLISH
+from denslice.analysis.scripts import ngram_size
 
 MATCHED_CHARACTERS = 20_000  # characters of a text in which tokens are searched
 EXCERPT_WINDOW = 300  # characters in which an excerpt has the most different tokens
-TextAnalyzer = Callable[[str], list[str]]  # turns a text into the tokens that an index stores for it
-_runs = re.compile(r"\w+")
 
 
 class Span(NamedTuple):
@@ -26,21 +25,22 @@ class Span(NamedTuple):
     token: str
 
 
-def matches(text: str, tokens: set[str], analyze: TextAnalyzer) -> list[Span]:
-    """Return the places of the tokens at the beginning of the text, in order.
+TextAnalyzer = Callable[[str], Sequence[Span]]  # finds all tokens that an index would store for a text
 
-    Matches are whole words, and pairs of characters in scripts without spaces.
+
+def matches(text: str, tokens: set[str], analyze: TextAnalyzer) -> list[Span]:
+    """Return the places of the tokens at the beginning of the text, in order, each place once.
+
+    Matches are whole words, and pairs of characters in scripts without spaces. A word within another that matches is
+    left out, such as a part of an identifier.
     """
-    known: dict[str, list[Span]] = {}  # the matches of a word, counted from its start
-    spans: list[Span] = []
-    for run in _runs.finditer(text, 0, MATCHED_CHARACTERS):
-        if run.end() == MATCHED_CHARACTERS < len(text):
+    found: list[Span] = []
+    for span in analyze(text[:MATCHED_CHARACTERS]) if tokens else ():
+        if span.end == MATCHED_CHARACTERS < len(text):
             break  # the word goes on
-        word, at = run.group(), run.start()
-        if word not in known:
-            known[word] = _matches_in_word(word, tokens, analyze)
-        spans += [Span(at + start, at + end, token) for start, end, token in known[word]]
-    return spans
+        if span.token in tokens and not (found and found[-1].start <= span.start and span.end <= found[-1].end):
+            found.append(span)
+    return found
 
 
 def excerpt(text: str, tokens: set[str], analyze: TextAnalyzer, width: int, lead: int) -> tuple[int, int]:
@@ -57,19 +57,31 @@ def excerpt(text: str, tokens: set[str], analyze: TextAnalyzer, width: int, lead
     return start, max(_after_space(text, start + width // 2, start + width) - 1, start + width // 2)
 
 
-def text_analyzer(encoder_options: Mapping[str, Any]) -> TextAnalyzer:
-    """Return the analyzer of an index whose encoder has these options."""
-    language = encoder_options.get("language")
-    return Analyzer(language).words if language else lambda text: [text]
+def text_analyzer(encoder_options: Mapping[str, Any], languages: Iterable[str] = ()) -> TextAnalyzer:
+    """Return what finds the tokens of texts of these languages, for an index whose encoder has these options.
+
+    Encoders that have no words have no tokens that could be found in a text.
+    """
+    if "analysis" not in encoder_options:
+        return lambda text: ()
+    analyzer = Analyzer(encoder_options["language"])
+    known = [analyzer.language] if analyzer.language else list(languages) or [ENGLISH]
+
+    def analyze(text: str) -> list[Span]:
+        found: list[Span] = []
+        for form, start, end in analyzer.spans(text):
+            found += [Span(start, end, token) for token in _tokens(analyzer, form, known)]
+            if ngram_size(form) and len(form) == end - start == 2:
+                found += [Span(start + at, start + at + 1, char) for at, char in enumerate(form)]
+        return found
+
+    return analyze
 
 
-def _matches_in_word(word: str, tokens: set[str], analyze: TextAnalyzer) -> list[Span]:
-    parts = analyze(word)
-    if len(parts) == 1:
-        return [Span(0, len(word), parts[0])] if parts[0] in tokens else []
-    lower = word.lower()
-    places = ((max(0, lower.find(token)), token) for token in tokens.intersection(parts))
-    return sorted(Span(at, at + len(token), token) for at, token in places)
+def _tokens(analyzer: Analyzer, form: str, languages: Iterable[str]) -> dict[str, None]:
+    """Return the tokens of a word in all languages, without the characters of a pair."""
+    tokens = (term.token for language in languages for term in analyzer.terms(form, language).terms)
+    return dict.fromkeys([form] if ngram_size(form) else tokens)
 
 
 def _best_start(spans: Sequence[Span], width: int) -> int:

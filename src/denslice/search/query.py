@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from denslice.options import OpenOptions, SearchOptions
+from denslice.search.conditions import NO_CONDITIONS, Conditions
 from denslice.store.segment import Segment
 from denslice.vectors import Floats, Ints, Phrases
 
@@ -29,7 +30,8 @@ class QueryVectors:
     """The keys of a query in rising order, their weights (above 0), and its dense vector times λ, if it has one.
 
     `phrases` has the phrases of the query by key, for explanations. If `products` is given, the dense scores of the
-    passages of each segment are kept in it by name, because the query is searched several times.
+    passages of each segment are kept in it by name, because the query is searched several times. A searcher does not
+    look at `conditions`, which become masks.
     """
 
     keys: Ints
@@ -37,6 +39,7 @@ class QueryVectors:
     dense: Floats | None = None
     phrases: Phrases = field(default_factory=dict)
     products: dict[str, Floats] | None = field(default=None, compare=False)
+    conditions: Conditions = NO_CONDITIONS
 
 
 @dataclass(frozen=True)

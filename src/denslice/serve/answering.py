@@ -12,7 +12,7 @@ from typing import Any
 
 from denslice.errors import DensliceError, collected_warnings
 from denslice.options import SearchOptions
-from denslice.records import Ranking
+from denslice.records import Query, Ranking
 from denslice.search.matches import TextAnalyzer
 from denslice.serve.api import SearchSettings
 from denslice.serve.hit_json import HitJson, HitWriter
@@ -52,7 +52,7 @@ class Answer:
 
 
 def answers(
-    searchable: Searchable, texts: Sequence[str], options: BatchOptions, words: TextAnalyzer, max_text: int
+    searchable: Searchable, texts: Sequence[str | Query], options: BatchOptions, words: TextAnalyzer, max_text: int
 ) -> list[Answer]:
     """Return an answer for each text. A title or text longer than `max_text` characters is shortened to an excerpt."""
 

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Json, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from denslice.encoders.analysis import well_formed
+from denslice.analysis.normal_forms import well_formed
 from denslice.options import SearchOptions, shown
-from denslice.records import is_nested_deeper
+from denslice.records import Clause, Query, is_nested_deeper
 from denslice.serve.http_errors import DEEPEST_BODY, TOO_DEEP
 
 
@@ -55,6 +55,41 @@ class RequestBody(BaseModel):
         return body
 
 
+class ClauseBody(RequestBody):
+    """What a document may hold: a word, a phrase, any word with a prefix, or any word that is spelt like this one."""
+
+    text: Text
+    kind: Literal["word", "phrase", "prefix", "fuzzy"] = "word"
+    field: Text = Field("", description="The title or a field of metadata; title and text if it is empty.")
+
+    def clause(self) -> Clause:
+        """Return the clause."""
+        return Clause(self.text, self.kind, self.field)
+
+
+Wanted = Text | ClauseBody
+
+
+class QueryBody(RequestBody):
+    """A query with conditions. `text` and `should` are scored; the others say which documents to return."""
+
+    text: Text = Field("", description="Plain words, without operators.")
+    must: list[Wanted | list[Wanted]] = Field([], description="What a document holds; of an inner list, at least one.")
+    must_not: list[Wanted] = Field([], description="What a document does not hold.")
+    phrases: list[Text] = Field([], description="Words that follow each other in the title or the text.")
+    should: list[Wanted] = Field([], description="Prefixes and fuzzy words that are scored beside the text.")
+
+    def query(self) -> Query:
+        """Return the query."""
+        must = [list(map(_clause, one)) if isinstance(one, list) else _clause(one) for one in self.must]
+        must_not, should = list(map(_clause, self.must_not)), list(map(_clause, self.should))
+        return Query(text=self.text, must=must, must_not=must_not, phrases=self.phrases, should=should)
+
+
+def _clause(given: Wanted) -> Clause:
+    return Clause(given) if isinstance(given, str) else given.clause()
+
+
 class SearchSettings(BaseModel):
     """The options of a search, in a body or in the query of an address."""
 
@@ -94,8 +129,10 @@ class SearchRequest(SearchSettings, RequestBody):
 
     model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["query"]}, {"required": ["queries"]}]})
 
-    query: Text | SkipJsonSchema[None] = Field(None, description="What to look for; or give `queries`.")
-    queries: Annotated[list[Text], Field(min_length=1)] | SkipJsonSchema[None] = Field(
+    query: Text | QueryBody | SkipJsonSchema[None] = Field(
+        None, description="What to look for, as people type it, or an object with conditions; or give `queries`."
+    )
+    queries: Annotated[list[Text | QueryBody], Field(min_length=1)] | SkipJsonSchema[None] = Field(
         None, description="Many queries at once, searched alike."
     )
 
@@ -105,9 +142,10 @@ class SearchRequest(SearchSettings, RequestBody):
             raise ValueError("give either query or queries")
         return self
 
-    def texts(self) -> list[str]:
+    def asked(self) -> list[str | Query]:
         """Return the queries of the request."""
-        return [self.query] if self.query is not None else list(self.queries or [])
+        given = [self.query] if self.query is not None else self.queries or []
+        return [one if isinstance(one, str) else one.query() for one in given]
 
 
 class TermShare(BaseModel):
@@ -149,6 +187,7 @@ class ScoreExplanation(BaseModel):
     )
     terms: list[TermShare]
     lost: list[TermShare]
+    conditions: list[str] = Field(description="The conditions of the query, as people type them.")
     matches: list[Match]
 
 

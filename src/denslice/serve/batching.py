@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from denslice.records import Query
 from denslice.serve.answering import Answer, BatchOptions
 from denslice.serve.background import Background, in_thread
 from denslice.serve.http_errors import busy, timed_out
@@ -19,14 +20,14 @@ from denslice.serve.limits import Limits
 from denslice.serve.metrics import Metrics
 
 WORKERS = 2  # concurrent batches: while one is in a stage that uses one core, the other uses the rest
-SearchBatch = Callable[[Sequence[str], BatchOptions], list[Answer]]
+SearchBatch = Callable[[Sequence[str | Query], BatchOptions], list[Answer]]
 
 
 @dataclass
 class QueuedQuery:
     """A query in the queue, and the future of its answer."""
 
-    text: str
+    text: str | Query
     options: BatchOptions
     answer: asyncio.Future[Answer]
     since: float = field(default_factory=time.perf_counter)
@@ -53,7 +54,7 @@ class Batcher:
             self._queue.popleft().answer.cancel()
         await asyncio.get_running_loop().run_in_executor(None, self._pool.shutdown)
 
-    async def search(self, texts: Sequence[str], options: BatchOptions) -> tuple[list[Answer], float]:
+    async def search(self, texts: Sequence[str | Query], options: BatchOptions) -> tuple[list[Answer], float]:
         """Return an answer for each text, and the seconds that the first one waited in the queue.
 
         Raise HttpError if the queue is full or the timeout has passed.

@@ -10,7 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from denslice.encoders.analysis import well_formed
+from denslice.analysis.normal_forms import well_formed
 from denslice.records import DEEPEST_META
 
 RETRY_AFTER = 1  # seconds

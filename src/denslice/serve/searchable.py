@@ -7,7 +7,7 @@ from typing import Protocol, Unpack
 
 from denslice.index.index_info import IndexInfo
 from denslice.options import SearchKeywords
-from denslice.records import Doc, GivenDocs, Place, Ranking
+from denslice.records import Doc, GivenDocs, Place, Query, Ranking
 
 
 class Searchable(Protocol):
@@ -25,8 +25,10 @@ class Searchable(Protocol):
     def lam(self) -> float:
         """λ, the default weight of the dense score."""
 
-    def search_batch(self, texts: Sequence[str], k: int = 10, **options: Unpack[SearchKeywords]) -> list[Ranking]:
-        """Return the k best documents or passages for each text; a ranking explains its scores."""
+    def search_batch(
+        self, texts: Sequence[str | Query], k: int = 10, **options: Unpack[SearchKeywords]
+    ) -> list[Ranking]:
+        """Return the k best documents or passages for each text or query; a ranking explains its scores."""
 
     def similar(self, id: str, k: int = 10, **options: Unpack[SearchKeywords]) -> Ranking:
         """Return the k documents or passages that are most like the document with this id."""

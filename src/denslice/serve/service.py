@@ -12,8 +12,10 @@ from typing import Any, TypeVar
 
 from denslice.errors import InputError, LockedError, MissingShardsError
 from denslice.index.paging import Cursor
+from denslice.records import Query
 from denslice.search.filter import Condition, Every, Filter, Not, Some, parse
 from denslice.search.matches import text_analyzer
+from denslice.search.typed_queries import MOST_OPERATORS
 from denslice.serve.answering import Answer, BatchOptions, answers, document_json, similar_answer
 from denslice.serve.api import NewDocument, SearchRequest, SearchSettings, ServerInfo, SimilarQuery
 from denslice.serve.background import Background, in_thread
@@ -68,15 +70,15 @@ class Service:
 
     async def search(self, request: SearchRequest) -> dict[str, Any]:
         """Return a result for each query of a request, as the JSON of api.SearchResponse."""
-        texts = request.texts()
-        self._check_limits(request, texts)
+        asked = request.asked()
+        self._check_limits(request, asked)
         try:
-            found, waited = await self._batcher.search(texts, BatchOptions.of(request))
+            found, waited = await self._batcher.search(asked, BatchOptions.of(request))
         except InputError as error:
             raise self._http_error(error) from error
         except MissingShardsError as error:
             raise HttpError(503, "incomplete", str(error)) from error
-        first, pairs = found[0], zip(texts, found, strict=True)
+        first, pairs = found[0], zip(map(_text, asked), found, strict=True)
         return {
             "results": [{"query": text, **one.page} for text, one in pairs],
             "generation": first.generation,
@@ -157,14 +159,21 @@ class Service:
 
     # --- limits
 
-    def _check_limits(self, request: SearchSettings, texts: Sequence[str]) -> None:
+    def _check_limits(self, request: SearchSettings, asked: Sequence[str | Query]) -> None:
         """Raise HttpError if a search exceeds a limit."""
-        limits, longest = self._limits, max(map(len, texts))
+        limits, clauses = self._limits, [_clauses(one) for one in asked]
+        longest = max(len(_text(one)) + sum(map(len, some)) for one, some in zip(asked, clauses, strict=True))
         hits = request.k * request.per_group
-        explained = hits * len(texts) if request.explain else 0
+        explained = hits * len(asked) if request.explain else 0
         for code, found, most, what in (
-            ("too_many_queries", len(texts), limits.max_queries, "queries in one request"),
+            ("too_many_queries", len(asked), limits.max_queries, "queries in one request"),
             ("query_too_long", longest, limits.max_query_length, "characters in a query"),
+            (
+                "too_many_clauses",
+                max(map(len, clauses)),
+                MOST_OPERATORS,
+                "words and phrases with conditions in a query",
+            ),
             ("k_too_large", hits, limits.max_k, "for k, times per_group"),
             ("offset_too_large", _start(request), limits.max_offset, "for offset, or before a cursor"),
             ("candidates_too_large", request.candidates, limits.max_candidates, "for candidates"),
@@ -190,7 +199,7 @@ class Service:
 
     # --- background tasks
 
-    def _answers(self, texts: Sequence[str], options: BatchOptions) -> list[Answer]:
+    def _answers(self, texts: Sequence[str | Query], options: BatchOptions) -> list[Answer]:
         return answers(self._searchable, texts, options, self._words, self._limits.max_text)
 
     async def _warm_up(self) -> None:
@@ -210,8 +219,20 @@ class Service:
         commit = self._searchable.commit
         self._info, self._lam = self._searchable.info(), self._searchable.lam
         self._metrics.shown(self._info.generation, self._info.documents)
-        self._words = text_analyzer(self._info.encoder_options)
+        self._words = text_analyzer(self._info.encoder_options, self._info.languages)
         self._shown = commit
+
+
+def _text(asked: str | Query) -> str:
+    return asked if isinstance(asked, str) else asked.text
+
+
+def _clauses(asked: str | Query) -> list[str]:
+    """Return the clauses of a query that was given as an object. Those of a text are limited by its parser."""
+    if isinstance(asked, str):
+        return []
+    required = (clause for some in asked.required for clause in some)
+    return [str(clause) for clause in (*required, *asked.excluded, *asked.optional)]
 
 
 def _start(request: SearchSettings) -> int:

@@ -12,6 +12,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
@@ -59,11 +60,13 @@ OPERATORS = {"eq": "IS", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 HAVING_ID = {name: f"SELECT row FROM docs WHERE id {sign} ?" for name, sign in OPERATORS.items()}
 HAVING_FIELD = "SELECT row FROM field_values WHERE field = ? AND kind = ?"
 HAVING = {"exists": HAVING_FIELD} | {name: f"{HAVING_FIELD} AND value {sign} ?" for name, sign in OPERATORS.items()}
+EVERY_VALUE = "SELECT DISTINCT kind, value FROM field_values WHERE field = ? AND kind > 1"  # not PRESENT, not NULL
 # Both in the order of the index, so that SQLite neither sorts nor reads the table.
 DIFFERENT_VALUES = """SELECT kind, value, COUNT(*) FROM field_values WHERE field = ? AND kind > 0
     GROUP BY kind, value ORDER BY kind, value"""
 ROWS_BY_VALUE = "SELECT row, rowid FROM field_values WHERE field = ? AND kind > 0 ORDER BY kind, value, row, rowid"
 EVERY_META = "SELECT meta FROM docs"
+EVERY_FIELD = "SELECT DISTINCT key FROM docs CROSS JOIN json_each(docs.meta)"
 ANY_TITLE = "SELECT 1 FROM docs WHERE title <> '' LIMIT 1"
 ANY_WITH = "SELECT 1 FROM docs WHERE EXISTS (SELECT 1 FROM json_each(meta) WHERE key = ?) LIMIT 1"
 SYSTEM_ERRORS = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PERM, sqlite3.SQLITE_INTERRUPT)
@@ -146,6 +149,12 @@ class Documents:
         is_own = field == "id" or (field == "title" and bool(self._select(ANY_TITLE)))
         return is_own or bool(self._select(ANY_WITH, field))
 
+    @cached_property
+    def field_names(self) -> frozenset[str]:
+        """The fields of metadata, and `title` if any document has one. This reads all documents once."""
+        named = frozenset(name for (name,) in self._select(EVERY_FIELD))
+        return named | {"title"} if self._select(ANY_TITLE) else named
+
     def rows(self, ids: Sequence[str]) -> dict[str, int]:
         """Return the rows of those ids that the segment has."""
         found = self._select(BY_IDS, json.dumps(ids))
@@ -162,6 +171,10 @@ class Documents:
             return known.having(operator, (kind, value))
         given = (field, kind) if operator == "exists" else (field, kind, value)
         return np.array([row for (row,) in self._select(HAVING[operator], *given)], dtype=np.int64)
+
+    def values(self, field: str) -> list[tuple[int, Any]]:
+        """Return the different values of a filterable field with their kinds, as `having` takes them, but for null."""
+        return [(kind, value) for kind, value in self._select(EVERY_VALUE, field)]
 
     def field_values(self, field: str, rows: int) -> FieldValues:
         """Return the values of a filterable field, which are read once; the segment has so many rows."""

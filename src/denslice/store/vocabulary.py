@@ -67,6 +67,21 @@ class Piece:
     def __len__(self) -> int:
         return len(self._order)
 
+    @property
+    def letters(self) -> Array:
+        """The UTF-8 of all words, in id order, as uint8. This and the other arrays are read-only."""
+        return _read_only(self._words)
+
+    @property
+    def starts(self) -> Array:
+        """The offset of each word in the letters, and their end: (n + 1,) int64."""
+        return _read_only(self._starts)
+
+    @property
+    def order(self) -> Array:
+        """The positions of the words in the order of their code points: (n,) uint32."""
+        return _read_only(self._order)
+
     def find(self, word: bytes) -> int:
         """Return the word's position in this piece, or ABSENT."""
         rank = bisect_left(self._order, word, key=self._bytes)
@@ -80,6 +95,16 @@ class Piece:
             return self._bytes(position).decode("utf-8", errors="surrogatepass")
         except UnicodeDecodeError as error:
             raise damaged(self.path, str(error)) from error
+
+    def count_starting_with(self, prefix: bytes) -> int:
+        """Return how many words start with these bytes."""
+        size = len(prefix)
+
+        def beginning(position: int) -> bytes:
+            return self._bytes(position)[:size]
+
+        first = bisect_left(self._order, prefix, key=beginning)
+        return bisect_right(self._order, prefix, lo=first, key=beginning) - first
 
     def words(self) -> list[str]:
         """Return all words in id order."""
@@ -134,6 +159,10 @@ class Vocabulary:
         piece = self.pieces[bisect_right(self._bases, id) - 1]
         return piece.word(id - piece.base)
 
+    def count_starting_with(self, prefix: str) -> int:
+        """Return how many words start with a prefix."""
+        return sum(piece.count_starting_with(_encode(prefix)) for piece in self.pieces)
+
     def _search(self, word: str) -> int:
         encoded = _encode(word)
         found = ((piece, piece.find(encoded)) for piece in self.pieces)
@@ -177,6 +206,12 @@ class Growth:
         if id >= len(self):
             raise InputError(f"no token {id}: the vocabulary has {len(self):,} words")
         return self.new_words[id - len(self.base)]
+
+
+def _read_only(numbers: memoryview) -> Array:
+    array = np.asarray(numbers)
+    array.setflags(write=False)
+    return array
 
 
 # JSON may hold half of a surrogate pair; surrogatepass keeps such a word as it is.

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from denslice.analysis.languages import ENGLISH
+from denslice.analysis.normal_forms import lower_case
 from denslice.encoders.bm25 import Bm25, Bm25Config, idf
 from denslice.encoders.model_config import ModelConfig
 from denslice.encoders.word_pieces import DOC_SIDE, QUERY_SIDE, LocatedWords, locate_words
@@ -23,8 +25,8 @@ class WordReader:
         self._tokenizer = tokenizer
         self._config = config
         self._words = Growth(Vocabulary())
-        self._bm25 = Bm25Config(b=config.b, average_length=config.average_length)
-        self._analyzer = self._bm25.analyzer()
+        self._bm25 = Bm25Config(language=ENGLISH, b=config.b, average_length=config.average_length)
+        self._words_of = Bm25(self._bm25, self._words)
 
     def docs(self, texts: Sequence[str]) -> Tokens:
         """Return the pieces and words of the documents."""
@@ -46,13 +48,13 @@ class WordReader:
         found: list[LocatedWords] = []
         rows: list[list[int]] = []
         remaining = iter(texts)
-        while some := [text.lower() for text in islice(remaining, TOKENIZER_BATCH)]:
-            split = self._tokenizer(some, truncation=True, max_length=length, return_offsets_mapping=True)
+        while some := list(islice(remaining, TOKENIZER_BATCH)):
+            lower = [lower_case(text) for text in some]
+            split = self._tokenizer(lower, truncation=True, max_length=length, return_offsets_mapping=True)
             rows += split["input_ids"]
             found += map(self._located, some, split["offset_mapping"])
         return rows, found
 
     def _located(self, text: str, offsets: list[tuple[int, int]]) -> LocatedWords:
-        spans = self._analyzer.spans(text)
-        ids = [-1 if (stem := self._analyzer.stem(word)) is None else self._words.find(stem) for word, _, _ in spans]
-        return locate_words(ids, [(start, end) for _, start, end in spans], offsets)
+        tokens = list(self._words_of.tokens(text, ENGLISH, self._words.find))
+        return locate_words([one.id for one in tokens], [(one.start, one.end) for one in tokens], offsets)

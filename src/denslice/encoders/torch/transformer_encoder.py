@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from denslice.encoders.analysis import has_words, well_formed
+from denslice.analysis.analyzer import has_words
+from denslice.analysis.normal_forms import well_formed
 from denslice.encoders.torch.bi_encoder import BiEncoder
 from denslice.errors import InputError
 from denslice.records import Progress
@@ -93,6 +94,9 @@ class TransformerEncoder:
         """Return the word piece with this id."""
         piece = self.model.tokenizer.convert_ids_to_tokens(id)
         return str(piece) if piece is not None else f"[{id}]"
+
+    def word_ids(self, word: str) -> None:
+        """Return None: tokens do not tell which documents have a word."""
 
     def phrases(self, text: str) -> Phrases:
         """Return no phrases: every token is a word piece."""

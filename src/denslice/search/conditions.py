@@ -1,0 +1,216 @@
+"""Conditions: what the documents that a query returns have to hold, and the plain definition of holding it.
+
+A word is held by a document with one of its tokens, as the posting lists tell. Phrases, fields and words that no
+posting list has are looked for in the document itself: their words follow each other in the title, in the text, or in a
+field. Tokens are numbered where the query is encoded, so that the shards of a cluster need no vocabulary.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from denslice.analysis.analyzer import Analyzer
+from denslice.analysis.languages import ENGLISH
+from denslice.analysis.scripts import ngram_size
+from denslice.records import Clause, Doc, Query
+
+Ids = tuple[int, ...]
+OWN_FIELDS = ("", "title")  # those whose words are indexed
+EXACT, STEMMED, PREFIX = "exact", "stemmed", "prefix"  # how words are compared; PREFIX is about the last one
+_no_inner_signs = str.maketrans("", "", ".,")
+_ascii_runs = re.compile(r"[a-z0-9]+")
+_unusual = re.compile(r"[^\x00-\x7f\xa0\xab\xbb\u2010-\u2027\u2030-\u205e]").search  # what may become any letter
+
+
+@dataclass(frozen=True)
+class HeldTokens:
+    """A document holds one of these tokens."""
+
+    ids: Ids
+
+
+@dataclass(frozen=True)
+class HeldWords:
+    """These words follow each other in a field of a document, or in its title or text.
+
+    A document that lacks all tokens of one of the `needed` cannot hold them. A field of metadata may also be `value`.
+    The table of a filterable field tells which documents hold them there.
+    """
+
+    words: tuple[str, ...]
+    form: str = EXACT
+    field: str = ""
+    needed: tuple[Ids, ...] = ()
+    value: str = ""
+    is_filterable: bool = False
+
+
+Test = HeldTokens | HeldWords
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """A document has to pass a test of each tuple of `must`, and none of `must_not`."""
+
+    must: tuple[tuple[Test, ...], ...] = ()
+    must_not: tuple[Test, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.must or self.must_not)
+
+    def tests(self) -> Iterator[Test]:
+        """Yield every test."""
+        yield from (test for some in self.must for test in some)
+        yield from self.must_not
+
+    def are_met(self, passes: Callable[[Test], bool]) -> bool:
+        """Return whether a document meets the conditions, given which tests it passes."""
+        return all(any(map(passes, some)) for some in self.must) and not any(map(passes, self.must_not))
+
+
+NO_CONDITIONS = Conditions()
+
+
+@dataclass(frozen=True)
+class KnownWords:
+    """How the words of a query are compared with those of a collection.
+
+    `ids` returns the tokens of a word, or None if no posting list tells which documents have it. `like_ids` returns the
+    tokens of other words that a prefix or a fuzzy word stands for.
+    """
+
+    analyzer: Analyzer
+    ids: Callable[[str], Ids | None]
+    like_ids: Callable[[str, str], Ids]  # of the kind of a clause, and its word
+    filterable: Sequence[str] = ()
+
+    def tokens(self, clause: Clause) -> Ids | None:
+        """Return the tokens of the words that a clause of one word stands for; None if no posting list has them."""
+        words = self.analyzer.split(clause.text)
+        if len(words) != 1 or (own := self.ids(words[0])) is None:
+            return None
+        return tuple(dict.fromkeys((*own, *self.like_ids(clause.kind, words[0]))))
+
+
+# --- from queries
+
+
+def conditions_of(query: Query, known: KnownWords) -> Conditions:
+    """Return the conditions of a query. A clause without words is left out."""
+    must = (tuple(test for clause in some if (test := _test(clause, known))) for some in query.required)
+    must_not = (_test(clause, known) for clause in query.excluded)
+    return Conditions(tuple(some for some in must if some), tuple(test for test in must_not if test))
+
+
+def _test(clause: Clause, known: KnownWords) -> Test | None:
+    words = tuple(known.analyzer.split(clause.text))
+    if not words and clause.field in OWN_FIELDS:
+        return None
+    if not clause.field and clause.kind != "phrase" and (tokens := known.tokens(clause)) is not None:
+        return HeldTokens(tokens)
+    return _words_test(clause, words, known)
+
+
+def _words_test(clause: Clause, words: tuple[str, ...], known: KnownWords) -> HeldWords:
+    form = {"phrase": EXACT, "prefix": PREFIX}.get(clause.kind, STEMMED)
+    whole = [word for word in (words[:-1] if form == PREFIX else words) if not is_part(word)]
+    ids = map(known.ids, whole if clause.field in OWN_FIELDS else ())
+    needed = tuple(dict.fromkeys(some for some in ids if some is not None))
+    value = "" if clause.field in OWN_FIELDS else clause.text
+    is_filterable = clause.field in known.filterable and clause.field not in OWN_FIELDS
+    return HeldWords(words, form, clause.field, needed, value, is_filterable)
+
+
+# --- the definition
+
+
+def holds(test: HeldWords, doc: Doc, analyzer: Analyzer) -> bool:
+    """Return whether a document holds the words of a test."""
+    if test.field in OWN_FIELDS:
+        language = analyzer.language_of(doc.contents) if test.form == STEMMED else ENGLISH
+        texts = (doc.title,) if test.field else (doc.title, doc.text)
+        return any(_follow(test, text, analyzer, language) for text in texts)
+    return is_held_by(test, doc.id if test.field == "id" else doc.meta.get(test.field), analyzer)
+
+
+def is_held_by(test: HeldWords, value: Any, analyzer: Analyzer) -> bool:
+    """Return whether a value of metadata, or an element of a list, is what a test wants, or has its words in order."""
+    language = analyzer.language or ENGLISH  # a value is too short to recognise its own
+    elements = value if isinstance(value, list) else [value]
+    texts = [_as_typed(one) for one in elements if isinstance(one, str | int | float)]
+    return any(_is_value(test, text) or (test.words and _follow(test, text, analyzer, language)) for text in texts)
+
+
+def _is_value(test: HeldWords, text: str) -> bool:
+    value, text = test.value.casefold(), text.casefold()
+    return text.startswith(value) if test.form == PREFIX else text == value
+
+
+def _as_typed(value: str | float) -> str:
+    """Return a value of metadata as people type it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _follow(test: HeldWords, text: str, analyzer: Analyzer, language: str) -> bool:
+    """Return whether the words of a test follow each other in a text."""
+    if not may_hold(test, text):
+        return False
+    words, wanted = analyzer.split(text), list(test.words)
+    if test.form == STEMMED:
+        words, wanted = ([analyzer.stem(word, language) or word for word in some] for some in (words, wanted))
+    if test.form != PREFIX and not any(map(is_part, wanted)):
+        return _contains(words, wanted)
+    fits = [_fitting(wanted, at, test.form == PREFIX) for at in range(len(wanted))]
+    starts = range(len(words) - len(wanted) + 1)
+    return any(all(fit(words[start + at]) for at, fit in enumerate(fits)) for start in starts)
+
+
+def _contains(words: list[str], wanted: list[str]) -> bool:
+    """Return whether words follow each other among others."""
+    at, first = -1, wanted[0]
+    for _ in range(words.count(first)):
+        at = words.index(first, at + 1)
+        if words[at : at + len(wanted)] == wanted:
+            return True
+    return False
+
+
+def _fitting(wanted: list[str], at: int, is_prefix: bool) -> Callable[[str], bool]:
+    """Return the test of a word for its place: the last may be a prefix, the outer ones may be parts of n-grams."""
+    word, is_first, is_last = wanted[at], at == 0, at == len(wanted) - 1
+    if is_last and is_prefix:
+        return lambda found: found.startswith(word)
+    if is_part(word) and is_first and is_last:
+        return lambda found: word in found
+    if is_part(word) and (is_first or is_last):
+        return lambda found: found.endswith(word) if is_first else found.startswith(word)
+    return word.__eq__
+
+
+def is_part(word: str) -> bool:
+    """Return whether a word is shorter than the n-grams into which texts without spaces are cut."""
+    return len(word) < ngram_size(word)
+
+
+def may_hold(test: HeldWords, text: str) -> bool:
+    """Return False only if a text cannot hold the words of a test, by a look at its letters.
+
+    Words of ASCII and common punctuation are normalised by lower case, and without the signs in U.S. and 1,000. A stem
+    is not always a part of its word.
+    """
+    if test.form == STEMMED or _unusual(text):
+        return True
+    lower = text.lower()
+    absent = [run for word in test.words for run in _ascii_runs.findall(word) if run not in lower]
+    return not absent or all(run in lower.translate(_no_inner_signs) for run in absent)
+
+
+def analyzer_of(encoder_options: Mapping[str, Any]) -> Analyzer:
+    """Return the analyzer of an index, and the default one if its encoder has none."""
+    stop_words = encoder_options.get("stop_words")
+    return Analyzer(encoder_options.get("language"), None if stop_words is None else tuple(stop_words))
