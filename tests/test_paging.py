@@ -83,6 +83,17 @@ def test_pages_give_every_hit_once_in_the_order_of_one_search(index: Index, opti
     assert hits(*(index.search("cats sleep by rivers", k, offset=at, **options) for at in offsets)) == every
 
 
+@pytest.mark.parametrize("text", ["cats -dogs", '"cats sleep"', "-rivers", "+run by", "year:2003", "cats OR birds"])
+@pytest.mark.parametrize("options", [{"mode": "lexical"}, {}, {"sort_by": "year"}, {"group_by": "year"}], ids=str)
+def test_pages_of_queries_with_conditions_give_every_hit_once(index: Index, text: str, options: dict[str, Any]) -> None:
+    whole = index.search(text, 1_000, **options)
+    assert hits(*by_cursor(index, text, 4, **options)) == hits(whole)
+    if "group_by" in options:
+        assert {hit.meta["year"] for hit in whole} == {hit.meta["year"] for hit in index.search(text, 1_000)}
+    elif options:
+        assert len(whole) == whole.matching
+
+
 def test_groups_of_several_are_paged_by_groups(index: Index) -> None:
     whole = index.search("cats", 100, group_by="year", per_group=3)
     pages = by_cursor(index, "cats", 2, group_by="year", per_group=3)

@@ -606,7 +606,8 @@ def test_an_index_of_ready_vectors_is_not_served(tmp_path: Path) -> None:
 def test_an_empty_index_and_one_of_one_document_are_served(tmp_path: Path) -> None:
     empty = Index.create(tmp_path / "e.idx", "bm25")
     with live(empty, access=WRITER) as running:
-        assert running.search("anything").json()["results"] == [{"query": "anything", "hits": [], "missing": []}]
+        nothing = {"hits": [], "missing": [], "cursor": None, "matching": None, "facets": {}}
+        assert running.search("anything").json()["results"] == [{"query": "anything", **nothing}]
         assert running.search("").json()["results"][0]["hits"] == []
         body = {"documents": [{"id": "only", "text": "one alone"}]}
         assert running.ask("/documents", body, **AUTHORIZED).status == 200

@@ -93,6 +93,14 @@ def test_only_the_strongest_tokens_are_searched(tmp_path: Path) -> None:
         assert index.similar("all").matching == STRONGEST_TOKENS
 
 
+def test_documents_of_the_same_language_are_not_alike_for_that(tmp_path: Path) -> None:
+    with Index.create(tmp_path / "my.idx", "bm25") as index:
+        german = "Die Katzen schlafen am Tag und jagen in der Nacht durch den dunklen Wald."
+        index.add([{"id": "a", "text": german}, {"id": "b", "text": "Ein schnelles Auto braucht gute Reifen."}])
+        assert not any(token.startswith("~") for token in index.similar("a").tokens())
+        assert index.similar("a").ids == ()
+
+
 def test_an_empty_document_is_like_none(tmp_path: Path) -> None:
     with Index.create(tmp_path / "my.idx", "bm25") as index:
         index.add([{"id": "empty", "text": ""}, *DOCS])

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -17,7 +18,7 @@ from denslice.records import Query
 from denslice.search.facets import count_rows, count_values, holding_any
 from denslice.search.field_groups import best_of_groups, group_members
 from denslice.search.field_order import FieldOrder, KeyedRows
-from denslice.search.found_rows import FindWithin, rows_from
+from denslice.search.found_rows import FindWithin, best_rows, rows_from
 from denslice.search.query import Found, Mask, QueryVectors
 from denslice.store.field_values import FieldKey
 from denslice.store.snapshot import Snapshot
@@ -59,12 +60,17 @@ class AskedOf(NamedTuple):
         return admitted
 
     def finder(self, reader: ShardReader) -> FindWithin:
-        """Return a search of this query among the rows of masks. Dense scores are computed once for all searches."""
+        """Return a search of this query among the rows of masks. Dense scores are computed once for all searches.
+
+        If the query has only conditions, all rows that meet them are hits, with score 0.
+        """
         vectors = replace(self.vectors, products={})
 
         def find(masks: Sequence[Mask], k: int) -> Found:
             return reader.find_within(vectors, self.options.with_k(k), masks)
 
+        if vectors.conditions and not len(vectors.keys) and vectors.dense is None:
+            return partial(best_rows, find, reader.snapshot.segments)
         return find
 
 

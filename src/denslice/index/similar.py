@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from denslice.encoders.bm25 import LANGUAGE_WEIGHT
 from denslice.store.segment import Segment
 from denslice.vectors import Encoded, Floats, Ints, csr
 
@@ -48,9 +49,10 @@ def _mean_vector(segment: Segment, row: Ints) -> Floats | None:
 def as_query(stored: StoredVectors, idf: Floats, vocab: int) -> Encoded:
     """Return the strongest tokens and the dense vector of a document as an encoded query.
 
-    A token is as strong as its weight times its idf, which is applied to the query later.
+    A token is as strong as its weight times its idf, which is applied to the query later. Weights that only count the
+    documents of a language are left out.
     """
-    strength = stored.weights * idf
+    strength = stored.weights * idf * (stored.weights > LANGUAGE_WEIGHT)
     chosen = np.sort(np.argsort(-strength, kind="stable")[:STRONGEST_TOKENS])
     chosen = chosen[strength[chosen] > 0]
     pointers = np.array([0, len(chosen)])
