@@ -17,6 +17,7 @@ import numpy as np
 from denslice.errors import InputError
 from denslice.frames import ArrowStream, records_of
 from denslice.hit_tables import arrow_table, pandas_table
+from denslice.marked_text import Highlight
 from denslice.scalars import is_whole, python_scalar
 
 if TYPE_CHECKING:
@@ -216,6 +217,12 @@ class Hit:
     title: str = ""
     meta: Mapping[str, Any] = field(default_factory=dict)
     passages: tuple[Passage, ...] = ()
+    asked: AskedQuery | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def highlights(self) -> tuple[Highlight, ...]:
+        """Snippets of the title and the passages in which the words of the query are marked, best passage first."""
+        return self.asked.highlights(self) if self.asked else ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the hit as a JSON object, from which `Doc.from_dict` reads the document."""
@@ -227,8 +234,24 @@ class Hit:
 FoundDoc = tuple[Doc, tuple[Passage, ...]]  # a document that was found, with its best passages
 
 
+class Correction(NamedTuple):
+    """A word of a query that the collection does not have, and the word that it is taken for."""
+
+    typed: str
+    meant: str
+
+    def __str__(self) -> str:
+        return f"{self.typed} → {self.meant}"
+
+
 class AskedQuery(Protocol):
     """The query of a ranking as it was encoded, with the commit that was searched."""
+
+    def corrections(self) -> tuple[Correction, ...]:
+        """Return the words that the collection does not have, with those that they are taken for."""
+
+    def highlights(self, hit: Hit) -> tuple[Highlight, ...]:
+        """Return snippets of a hit with the words of the query marked."""
 
     def tokens(self) -> set[str]:
         """Return the query's tokens."""
@@ -284,7 +307,8 @@ class Ranking(Sequence[Hit]):
         docs: Sequence[FoundDoc] = self.documents() if self.documents else [(Doc(id), ()) for id in self.ids]
         parts = self.parts or [(score, 0.0) for score in self.scores]
         found = zip(docs, self.scores, parts, strict=True)
-        return tuple(Hit(d.id, score, *both, d.text, d.title, d.meta, some) for (d, some), score, both in found)
+        asked = self.asked
+        return tuple(Hit(d.id, score, *both, d.text, d.title, d.meta, some, asked) for (d, some), score, both in found)
 
     @cached_property
     def _counts(self) -> MatchCounts:
@@ -323,6 +347,11 @@ class Ranking(Sequence[Hit]):
         """Explain the score of each hit, in their order."""
         numbers: Sequence[int | None] = self.passages or [None] * len(self.ids)
         return [self.explain(id, number) for id, number in zip(self.ids, numbers, strict=True)]
+
+    @property
+    def corrections(self) -> tuple[Correction, ...]:
+        """The words of the query that the collection does not have, with those that they are taken for."""
+        return self.asked.corrections() if self.asked else ()
 
     def tokens(self) -> set[str]:
         """Return the query's tokens, to find them in the texts of the hits."""
@@ -374,7 +403,7 @@ class Explanation:
     `lost` are query tokens that the document has and the slicing dropped, with the contributions they would have made.
     In a document of several passages, `dense` is the sum of `best`, which its best passage adds, and `mean`, which
     comes from all of them. `passage` is the number of the best passage by dense score, or of the one explained.
-    `conditions` are those of the query, as people type them.
+    `conditions` are those of the query, as people type them, and `corrections` its words that were taken for others.
     """
 
     id: str
@@ -387,6 +416,7 @@ class Explanation:
     mean: float = 0.0
     passage: int | None = None
     conditions: tuple[str, ...] = ()
+    corrections: tuple[str, ...] = ()
 
 
 def checked_docs(docs: object, first: int = 0) -> Iterator[Doc]:

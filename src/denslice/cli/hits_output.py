@@ -65,6 +65,9 @@ def shown_hits(index: Index, ranking: Ranking, explain: bool) -> list[ShownHit]:
 def write_ranking(index: Index, ranking: Ranking, explain: bool, as_json: bool, is_page: bool) -> None:
     """Write a ranking to stdout: its hits, then its facets. What follows it is noted on stderr if it is a page."""
     hits = shown_hits(index, ranking, explain)
+    if ranking.corrections:
+        told = ", ".join(on_one_line(str(one)) for one in ranking.corrections)
+        typer.echo(f"{told}: no document has what was typed; --no-fuzzy searches for nothing else", err=True)
     if not hits:
         typer.echo("no document matches", err=True)
     elif as_json:
@@ -151,6 +154,7 @@ def json_hit(one: ShownHit) -> dict[str, Any]:
             "mean": one.why.mean,
             "passage": one.why.passage,
             "conditions": list(one.why.conditions),
+            "corrections": list(one.why.corrections),
         }
     return fields
 

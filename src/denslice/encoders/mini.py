@@ -203,6 +203,11 @@ def load_mini(options: Mapping[str, Any], words: WordIds, languages: Mapping[str
     return Mini(_loaded(folder), Bm25Config.from_json({"analysis": 1, **settings}), words, languages)
 
 
+def known_to_model(name: str) -> tuple[str, ...]:
+    """Return the languages that a model was trained on; none if it is not limited to any."""
+    return _config(_folder(name)).languages
+
+
 def is_exported(name: str) -> bool:
     """Return whether this is a folder with an exported model."""
     return (Path(name) / ONNX_FILE).is_file()

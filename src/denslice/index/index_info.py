@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from denslice import encoders
 from denslice.encoders.chunk_terms import FORM
 from denslice.store.snapshot import Snapshot
 
@@ -31,6 +32,7 @@ class IndexInfo:
     dimensions: int | None
     vocabulary: int
     languages: Mapping[str, int]  # passages in each language, where it is recognised
+    model_languages: tuple[str, ...]  # that the model of the dense vectors knows; none if it is not limited to any
     weights: int
     bytes: int
     shards: int | None = None  # of a cluster
@@ -58,13 +60,14 @@ class IndexInfo:
             dimensions=manifest.dimensions,
             vocabulary=vocabulary - snapshot.words.count_starting_with(FORM),
             languages=languages,
+            model_languages=encoders.model_languages(manifest.encoder, manifest.encoder_options),
             weights=sum(segment.weights for segment in manifest.segments),
             bytes=snapshot.bytes(),
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object that `denslice info --json` prints."""
-        fields = asdict(self) | {"filterable": list(self.filterable)}
+        fields = asdict(self) | {"filterable": list(self.filterable), "model_languages": list(self.model_languages)}
         of_clusters = ("shards", "replicas")
         return {name: value for name, value in fields.items() if value is not None or name not in of_clusters}
 

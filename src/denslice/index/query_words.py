@@ -16,9 +16,9 @@ class Forms:
         """List the words of a commit, sharing the tables of another one from which it descends."""
         self._listed: CloseWords = CloseWords.of(snapshot.words.pieces, before._listed if before else None)
 
-    def starting_with(self, prefix: str) -> list[str]:
-        """Return the words that begin with the prefix."""
-        return [name.removeprefix(FORM) for name in self._listed.starting_with(FORM + prefix)]
+    def starting_with(self, prefix: str, limit: int | None = None) -> list[str]:
+        """Return the words that begin with the prefix, at most so many."""
+        return [name.removeprefix(FORM) for name in self._listed.starting_with(FORM + prefix, limit)]
 
     def like(self, form: str, distance: int) -> list[tuple[str, int]]:
         """Return the words within this edit distance, each with its own."""

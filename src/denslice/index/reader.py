@@ -31,11 +31,14 @@ from denslice.index.result_pages import (
     searched_options,
 )
 from denslice.index.similar import StoredVectors, as_query, stored_vectors, without_itself
+from denslice.marked_text import Highlight
 from denslice.options import SearchOptions
 from denslice.records import (
+    Correction,
     Doc,
     Explanation,
     FoundDoc,
+    Hit,
     Place,
     Progress,
     Query,
@@ -43,6 +46,7 @@ from denslice.records import (
     checked_vector,
     given_id,
 )
+from denslice.search.completions import completions
 from denslice.search.condition_rows import rows_meeting
 from denslice.search.condition_search import search_meeting
 from denslice.search.conditions import Conditions, KnownWords, analyzer_of, conditions_of
@@ -50,10 +54,12 @@ from denslice.search.cpu.cpu_searcher import CpuSearcher
 from denslice.search.expansions import clause_weights, with_more
 from denslice.search.explain import Naming, explain_document, explain_passage
 from denslice.search.filter import named_fields, parse, passing
+from denslice.search.highlights import highlights
 from denslice.search.hits import only_hits, rows_with_dense
+from denslice.search.matches import TextAnalyzer, text_analyzer
 from denslice.search.passage_hits import best_passages, passage_matrix
 from denslice.search.query import NO_MASK, Found, Mask, QueryVectors, Searcher
-from denslice.search.spelling import Correction, Speller
+from denslice.search.spelling import Speller
 from denslice.search.typed_queries import parsed
 from denslice.stage_timers import stage
 from denslice.store.segment import Segment
@@ -262,6 +268,17 @@ class Reader:
         if "analysis" not in self.snapshot.manifest.encoder_options:
             return []
         return self._speller.corrections(self._analyzer.split(query.text))
+
+    @cached_property
+    def text_analyzer(self) -> TextAnalyzer:
+        """What finds the tokens of texts, to mark them."""
+        return text_analyzer(self.snapshot.manifest.encoder_options, self.languages)
+
+    def suggest(self, text: str, k: int = 10) -> list[str]:
+        """Return how a text that is being typed may go on: with its last word completed by words of the collection."""
+        if "analysis" not in self.snapshot.manifest.encoder_options:
+            return []
+        return completions(text, k, self._forms, self._speller.counts)
 
     @cached_property
     def _speller(self) -> Speller:
@@ -516,7 +533,16 @@ class Asked:
     def explain(self, id: str, passage: int | None = None) -> Explanation:
         """Explain the score of the document with this id, or of one of its passages."""
         explained = self._reader.explain_vectors(*self._vectors, id, passage)
-        return replace(explained, conditions=self._query.conditions)
+        corrections = tuple(map(str, self.corrections()))
+        return replace(explained, conditions=self._query.conditions, corrections=corrections)
+
+    def corrections(self) -> tuple[Correction, ...]:
+        """Return the words that the collection does not have, with those that they are taken for."""
+        return tuple(self._reader.corrections(self._query)) if self._options.fuzzy else ()
+
+    def highlights(self, hit: Hit) -> tuple[Highlight, ...]:
+        """Return snippets of a hit with the words of the query marked."""
+        return highlights(hit, self.tokens(), self._reader.text_analyzer)
 
 
 def _read(query: object, position: int, reads: str) -> object:

@@ -153,6 +153,10 @@ class SearchVerbs(ABC):
         reader, options = self.reader, SearchOptions(1, mode=mode, lam=lam)
         return Asked(reader, Query(""), reader.ready_one(weights, dense), 0, options).explain(given_id(id))
 
+    def suggest(self, text: str, k: int = 10) -> list[str]:
+        """Return how a text that is being typed may go on: with its last word completed by frequent words."""
+        return self.reader.suggest(text, k)
+
     def docs(self) -> Iterator[Doc]:
         """Yield every document, in the order of adding except for those that a merge moved."""
         return self.reader.docs()

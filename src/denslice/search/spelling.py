@@ -8,27 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate, chain
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from denslice.analysis.scripts import ngram_size
+from denslice.records import Correction
 from denslice.search.close_words import allowed_distance
 from denslice.search.conditions import Ids
 from denslice.vectors import Ints
 
 CACHED_WORDS = 100_000  # words of queries that are remembered before all are forgotten
 CORRECTED = 0.7  # the weight of a corrected word, where one that was spelt right has 1
-
-
-class Correction(NamedTuple):
-    """A word of a query that the collection does not have, and the word that it is taken for."""
-
-    typed: str
-    meant: str
-
-    def __str__(self) -> str:
-        return f"{self.typed} → {self.meant}"
 
 
 class FormList(Protocol):
@@ -52,7 +43,7 @@ class Speller:
             self._meant.clear()
             new = list(dict.fromkeys(forms))
         self._meant |= dict.fromkeys(new)
-        for form, count in zip(new, self._counts(new), strict=True):
+        for form, count in zip(new, self.counts(new), strict=True):
             distance = 0 if count else _distance(form)
             self._meant[form] = self._nearest(form, distance) if distance else None
         return [Correction(form, meant) for form in dict.fromkeys(forms) if (meant := self._meant[form])]
@@ -63,11 +54,11 @@ class Speller:
 
     def _nearest(self, form: str, distance: int) -> str | None:
         near = self._forms.like(form, distance)
-        counts = self._counts([one for one, _ in near])
+        counts = self.counts([one for one, _ in near])
         known = [(apart, -count, one) for (one, apart), count in zip(near, counts, strict=True) if count]
         return min(known)[2] if known else None
 
-    def _counts(self, forms: Sequence[str]) -> list[int]:
+    def counts(self, forms: Sequence[str]) -> list[int]:
         """Return how many passages hold each word, or another word of its stem; 1 for a stop word."""
         ids = [self._ids(form) for form in forms]
         sizes = [0 if some is None else len(some) for some in ids]

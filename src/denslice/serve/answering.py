@@ -32,12 +32,13 @@ class BatchOptions:
     key: str  # the options as JSON, which can be compared and hashed
     options: SearchOptions = dataclasses.field(compare=False)
     explain: bool
+    highlight: bool
 
     @classmethod
     def of(cls, asked: SearchSettings) -> BatchOptions:
         """Return the options of a request."""
         options = asked.options()
-        return cls(json.dumps(options.keywords(), sort_keys=True), options, asked.explain)
+        return cls(json.dumps(options.keywords(), sort_keys=True), options, asked.explain, asked.highlight)
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def answers(
     def search() -> list[Ranking]:
         return searchable.search_batch(texts, **options.options.keywords())
 
-    return _answers(searchable, search, options.explain, HitWriter(cache(words), max_text))
+    return _answers(searchable, search, options.explain, HitWriter(cache(words), max_text, options.highlight))
 
 
 def similar_answer(
@@ -72,7 +73,7 @@ def similar_answer(
     def search() -> list[Ranking]:
         return [searchable.similar(id, **options.options.keywords())]
 
-    return _answers(searchable, search, options.explain, HitWriter(cache(words), max_text))[0]
+    return _answers(searchable, search, options.explain, HitWriter(cache(words), max_text, options.highlight))[0]
 
 
 def _answers(
@@ -111,6 +112,7 @@ def _page(ranking: Ranking, explain: bool, writer: HitWriter) -> PageJson:
     return {
         "hits": _hits(ranking, explain, writer),
         "missing": list(ranking.missing),
+        "corrections": [one._asdict() for one in ranking.corrections],
         "cursor": ranking.cursor,
         "matching": ranking.matching if is_counted else None,
         "facets": {field: _facet_json(counts) for field, counts in ranking.facets.items()},

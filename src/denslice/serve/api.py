@@ -111,6 +111,7 @@ class SearchSettings(BaseModel):
     per_group: int = _option("per_group", ge=1)
     facets: list[FieldName] = _option("facets", max_length=MOST_FACETS, examples=[["year"]])
     explain: bool = Field(False, description="Add what each term gave, and where the text holds it.")
+    highlight: bool = Field(False, description="Add snippets in which the words of the query are marked.")
 
     def options(self) -> SearchOptions:
         """Return how to search; raise InputError if options exclude each other."""
@@ -189,6 +190,7 @@ class ScoreExplanation(BaseModel):
     terms: list[TermShare]
     lost: list[TermShare]
     conditions: list[str] = Field(description="The conditions of the query, as people type them.")
+    corrections: list[str] = Field(description="Words that were taken for others, as `recieve → receive`.")
     matches: list[Match]
 
 
@@ -220,6 +222,16 @@ class FoundPassage(PassagePlace):
     matches: list[PassageMatch] = Field(description="Where the text has words of the query, with `explain`.")
 
 
+class MarkedSnippet(BaseModel):
+    """A part of the title or text with words of the query."""
+
+    field: Literal["title", "text"]
+    text: str
+    start: int = Field(description="Where it begins in the field, in Unicode code points.")
+    marks: list[tuple[int, int]] = Field(description="Starts and ends of words of the query within `text`.")
+    html: str = Field(description="The text as HTML: escaped, with words of the query in <mark>.")
+
+
 class FoundDocument(BaseModel):
     """A document of a ranking, or a passage if `group` is false; its score is `lexical` plus `dense`."""
 
@@ -234,6 +246,7 @@ class FoundDocument(BaseModel):
         None, description="The fields that are shortened to an excerpt; `GET /documents/{id}` returns them whole."
     )
     passages: list[FoundPassage] = Field(description="The best passages of the document, or the passage found.")
+    highlights: list[MarkedSnippet] = Field(default=[], description="Snippets with marked words, with `highlight`.")
     explanation: ScoreExplanation | None = None
 
 
@@ -244,10 +257,20 @@ class FacetValue(BaseModel):
     count: int
 
 
+class CorrectedWord(BaseModel):
+    """A word of a query that the collection does not have, and the word that it is taken for."""
+
+    typed: str
+    meant: str
+
+
 class ResultPageJson(BaseModel):
     """The documents or passages of one page, best first or as they were arranged; equal scores are ordered by id."""
 
     hits: list[FoundDocument]
+    corrections: list[CorrectedWord] = Field(
+        default=[], description="Words that the collection does not have, with those that they were taken for."
+    )
     missing: list[str] = Field(
         default=[], description="Shards of a cluster that did not answer; their documents are missing here."
     )
@@ -286,6 +309,21 @@ class SearchResponse(BaseModel):
     warnings: list[str] = Field(
         default=[], description="Possible mistakes in the request, such as a filter on a field that no document has."
     )
+
+
+class SuggestQuery(BaseModel):
+    """A text that is being typed, in the query of an address."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: Annotated[Text, Field(max_length=1_000)] = Field(description="What has been typed so far.")
+    k: int = Field(10, ge=1, le=50, description="Number of suggestions to return.")
+
+
+class Suggestions(BaseModel):
+    """How a text may go on, the most frequent word first."""
+
+    suggestions: list[str]
 
 
 class Document(BaseModel):
@@ -337,6 +375,10 @@ class ServerInfo(BaseModel):
     slicing: str | None
     slices: int | None = Field(description="Slices that a document keeps; null if it keeps every token.")
     dimensions: int | None
+    languages: dict[str, int] = Field(description="How many passages are in each language, where it is recognised.")
+    model_languages: list[str] = Field(
+        description="The languages that the model of the dense vectors knows; empty if it is not limited to any."
+    )
     lam: float
     filterable: list[str]
     writable: bool

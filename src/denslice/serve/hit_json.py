@@ -32,6 +32,7 @@ class HitWriter:
 
     words: TextAnalyzer
     max_text: int
+    highlight: bool = False
 
     def hit_json(self, hit: Hit, why: Explanation | None = None) -> HitJson:
         """Return a hit as JSON, with its explanation if there is one."""
@@ -48,6 +49,7 @@ class HitWriter:
             "meta": dict(hit.meta),
             "cut": cut or None,
             "passages": [self._passage_json(passage, tokens) for passage in hit.passages],
+            "highlights": [{**asdict(one), "html": one.html()} for one in hit.highlights] if self.highlight else [],
             "explanation": why and self._explanation_json(hit, why, title, text, tokens),
         }
 

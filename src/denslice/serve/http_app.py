@@ -82,6 +82,11 @@ def _add_read_routes(app: FastAPI, service: Service) -> None:
         """Return the document with this id, and where its passages are."""
         return _json(await service.document(id))
 
+    @app.get("/suggest", response_model=api.Suggestions, responses=_errors(401, 422, 503), dependencies=reading)
+    async def suggest(typed: Annotated[api.SuggestQuery, Query()]) -> Response:
+        """Return how a text that is being typed may go on: with its last word completed."""
+        return _json({"suggestions": await service.suggest(typed.text, typed.k)})
+
     @app.get("/index", response_model=api.ServerInfo, responses=_errors(401), dependencies=reading)
     async def info() -> Response:
         """Return a description of the index and the limits of the server."""

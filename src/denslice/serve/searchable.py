@@ -33,6 +33,9 @@ class Searchable(Protocol):
     def similar(self, id: str, k: int = 10, **options: Unpack[SearchKeywords]) -> Ranking:
         """Return the k documents or passages that are most like the document with this id."""
 
+    def suggest(self, text: str, k: int = 10) -> list[str]:
+        """Return how a text that is being typed may go on."""
+
     def get(self, id: str) -> Doc | None:
         """Return the document with this id, or None."""
 

@@ -91,6 +91,10 @@ class Service:
         """Return the document with this id, as the JSON of api.Document."""
         return await self._read(partial(document_json, self._searchable, id))
 
+    async def suggest(self, text: str, k: int) -> list[str]:
+        """Return how a text that is being typed may go on."""
+        return await self._read(partial(self._searchable.suggest, text, k))
+
     async def similar(self, id: str, request: SimilarQuery) -> dict[str, Any]:
         """Return the documents that are most like the one with this id, as the JSON of api.SimilarResponse."""
         self._check_limits(request, [""])
