@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from denslice.options import SearchOptions
-from denslice.records import Query
+from denslice.queries import Query
 from denslice.search.conditions import Conditions
 from denslice.search.facets import count_rows, count_values, holding_any
 from denslice.search.field_groups import best_of_groups, group_members
