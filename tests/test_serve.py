@@ -581,6 +581,7 @@ def test_the_description_names_every_address(served: Live) -> None:
         "/search",
         "/documents/{id}",
         "/documents/{id}/similar",
+        "/suggest",
         "/documents",
         "/index",
         "/healthz",

@@ -21,7 +21,8 @@ ID_FIELDS = ("id", "_id", "docid")
 TEXT_FIELDS = ("text", "contents", "content")
 META_FIELDS = ("meta", "metadata")
 SCORE_FIELDS = ("score", "lexical", "dense")
-FOUND_FIELDS = (*SCORE_FIELDS, "passages", "terms", "lost", "explanation", "cut")  # that a search adds to a document
+# Fields that a search adds to a document.
+FOUND_FIELDS = (*SCORE_FIELDS, "passages", "terms", "lost", "explanation", "cut", "highlights")
 DEEPEST_META = 64  # levels of metadata, the same for Python, HTTP and files
 LARGEST_FLOAT32 = 3.4028234e38
 Progress = Callable[[int], None]  # is called with the number of documents that were done since the last call
