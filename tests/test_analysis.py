@@ -13,7 +13,7 @@ from denslice.analysis.languages import CODES, known_languages, language_named
 from denslice.analysis.normal_forms import lower_case, normal_form, without_accents
 from denslice.analysis.terms import word_terms
 from denslice.analysis.written_words import written_words
-from denslice.encoders.chunk_terms import SIGNS
+from denslice.encoders.chunk_terms import SIGNS, _is_hyphenated
 from denslice.errors import InputError
 
 TEXTS = st.text(st.characters(exclude_categories=()))
@@ -199,7 +199,7 @@ def test_the_memory_of_words_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None
     analyzer = Analyzer("en")
     assert analyzer.words(f"cats mice dogs {'x' * 50} cats") == ["cat", "mice", "dog", "x" * 50, "cat"]
     assert len(analyzer._written) <= 2
-    assert len(analyzer._terms("english")) <= 2
+    assert len(analyzer.terms_in("english")) <= 2
 
 
 def test_a_symbol_such_as_an_emoji_is_a_word_and_punctuation_is_not() -> None:
@@ -214,3 +214,9 @@ def test_signs_beside_a_plain_word_do_not_change_it(word: str, before: str, afte
 @given(st.text(st.sampled_from("abcXY12"), min_size=1))
 def test_the_short_way_of_plain_words_is_that_of_all_words(word: str) -> None:
     assert forms(word) == forms(f"{word} ")
+
+
+@given(st.text(st.sampled_from("abZ19-"), min_size=1))
+def test_the_short_way_of_hyphenated_words_is_that_of_all_words(chunk: str) -> None:
+    if _is_hyphenated(chunk):
+        assert chunk.lower().split("-") == forms(chunk)

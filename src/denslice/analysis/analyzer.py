@@ -88,7 +88,7 @@ class Analyzer:
 
     def terms(self, form: str, language: str) -> WordTerms:
         """Return the terms of a word in normal form: none for a stop word."""
-        return self._terms(language)[form]
+        return self.terms_in(language)[form]
 
     def stem(self, form: str, language: str | None = None) -> str | None:
         """Return the stem of a word in normal form, or None for a stop word."""
@@ -96,11 +96,12 @@ class Analyzer:
 
     def words(self, text: str, language: str | None = None) -> list[str]:
         """Return the text's stems in order, without stop words."""
-        terms = self._terms(language or self.language_of(text))
+        terms = self.terms_in(language or self.language_of(text))
         stems = (terms[form].stem for form in self.split(text))
         return [stem for stem in stems if stem is not None]
 
-    def _terms(self, language: str) -> WordCache[WordTerms]:
+    def terms_in(self, language: str) -> WordCache[WordTerms]:
+        """Return the terms of words in normal form, by word."""
         if language not in self._caches:
             stops = self._stops(language)
             self._caches[language] = WordCache(lambda form: STOP_WORD if form in stops else word_terms(form, language))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Callable, Sequence
 from itertools import chain
@@ -40,14 +41,16 @@ class ChunkTerms:
 
     def numbered(self, text: str, language: str) -> list[int]:
         """Return the numbers of the chunks of a text in a language."""
+        if not text:
+            return []
         numbers, chunks = self._numbers.setdefault(language, {}), text.split()
-        try:
+        found = list(map(numbers.get, chunks))
+        if None in found:
+            new = (chunk for chunk, number in zip(chunks, found, strict=True) if number is None)
+            for chunk in dict.fromkeys(new):
+                numbers[chunk] = self._number(chunk, language, numbers)
             return list(map(numbers.__getitem__, chunks))
-        except KeyError:
-            for chunk in dict.fromkeys(chunks):
-                if chunk not in numbers:
-                    numbers[chunk] = self._number(chunk, language, numbers)
-            return list(map(numbers.__getitem__, chunks))
+        return found  # type: ignore[return-value]
 
     def forget(self) -> None:
         """Forget all chunks if there are very many; numbers that were returned before are no longer valid."""
@@ -75,17 +78,19 @@ class ChunkTerms:
     def _number(self, chunk: str, language: str, numbers: dict[str, int]) -> int:
         """Return the number of a new chunk: that of its word, if signs before and after it are all that it has more."""
         word = chunk.strip(SIGNS)
-        if word == chunk or not (word.isascii() and word.isalnum()):
+        if word == chunk:
             return self._add(chunk, language)
+        if not _is_plain(word):
+            return self._add(word if _is_hyphenated(word) else chunk, language)
         if word not in numbers:
             numbers[word] = self._add(word, language)
         return numbers[word]
 
     def _add(self, chunk: str, language: str) -> int:
         """Analyse a chunk and return its number."""
-        length = 0
-        for form in self._analyzer.split(chunk):
-            terms = self._analyzer.terms(form, language)
+        length, terms_of = 0, self._analyzer.terms_in(language)
+        for form in chunk.lower().split("-") if _is_hyphenated(chunk) else self._analyzer.split(chunk):
+            terms = terms_of[form]
             if terms.stem is None:
                 continue
             self._place(f"{FORM}{form}")
@@ -103,6 +108,14 @@ class ChunkTerms:
         self._numbers: dict[str, dict[str, int]] = {}  # by language
         self._starts, self._word_starts = array("q", [0]), array("q", [0])
         self._ids, self._weights, self._hashes, self._lengths = array("i"), array("f"), array("Q"), array("i")
+
+
+def _is_plain(chunk: str) -> bool:
+    return chunk.isascii() and chunk.isalnum()
+
+
+# Most chunks that are seen once: plain words, with hyphens between them. Their words need no patterns.
+_is_hyphenated = re.compile(r"(?:[A-Z]?[a-z]+|[A-Z]+|[0-9]+)(?:-(?:[A-Z]?[a-z]+|[A-Z]+|[0-9]+))*").fullmatch
 
 
 def stem_hash(stem: str) -> int:

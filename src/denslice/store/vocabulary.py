@@ -138,6 +138,8 @@ class Vocabulary:
 
     def find(self, word: str) -> int:
         """Return the word's token id, or ABSENT."""
+        if not self.pieces:
+            return ABSENT
         found = self.found.get(word, ABSENT)
         if found != ABSENT:
             return found if found < self._len else ABSENT
