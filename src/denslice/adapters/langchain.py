@@ -37,6 +37,7 @@ class DensliceRetriever(BaseRetriever):
     candidates_from: str = SearchOptions.candidates_from
     pruning: float = SearchOptions.pruning
     where: Mapping[str, Any] | None = SearchOptions.where
+    fuzzy: bool = SearchOptions.fuzzy
     min_score: float | None = SearchOptions.min_score
     group: bool = False  # what is retrieved is for a model to read
 
