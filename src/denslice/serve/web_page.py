@@ -8,7 +8,18 @@ from importlib.resources import files
 
 from fastapi import APIRouter, Request, Response
 
-_SCRIPTS = ("page", "completions", "elements", "facets", "filters", "passages", "reader", "requests", "results", "summary")
+_SCRIPTS = (
+    "page",
+    "completions",
+    "elements",
+    "facets",
+    "filters",
+    "passages",
+    "reader",
+    "requests",
+    "results",
+    "summary",
+)
 PAGE_FILES = {  # by path
     "/": ("page.html", "text/html; charset=utf-8"),
     "/page.css": ("page.css", "text/css; charset=utf-8"),
