@@ -255,7 +255,7 @@ def test_facets_fold_on_a_narrow_screen(browser: Any, served: Live) -> None:
 
 
 def test_pages_by_cursor_show_every_document_once(page: Page, index: Index) -> None:
-    question = "самая длинная река Европы, die Stadt, the sea, 中国, ของประเทศไทย, η Αθήνα, 日本で, भारत में है, מים, النيل, 산으로"
+    question = "река Европы, die Stadt, the sea, 中国, ของประเทศไทย, η Αθήνα, 日本で, भारत में है, מים, النيل, 산으로"
     ask(page, question)
     expected = list(index.search(question, len(documents())).ids)
     assert len(expected) > 20

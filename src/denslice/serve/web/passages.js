@@ -73,9 +73,11 @@ export function documentLength(hit) {
 }
 
 // Returns the name of a place in a document, which has a title, a length and, if its text is known, letters: the headings
-// and the page, or the line, or how far into the text it is. A heading that is the title is not repeated.
+// and the page, or the line, or how far into the text it is. A heading that the title begins with is not repeated: the
+// title of a file may end with its name.
 export function placeName(passage, whole) {
-  const headings = passage.heading.split(HEADINGS).filter((heading, level) => level > 0 || heading !== whole.title);
+  const headings = passage.heading.split(HEADINGS).filter((heading, level) =>
+    level > 0 || (heading !== whole.title && !whole.title.startsWith(`${heading} (`)));
   const named = [headings.join(HEADINGS), passage.page === null ? "" : `page ${passage.page}`].filter(Boolean);
   if (named.length) return named.join(" · ");
   const lines = whole.letters ? whole.letters.slice(0, passage.start).filter((letter) => letter === "\n").length : 0;
