@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from denslice import Index
 from denslice.marked_text import Highlight
-from denslice.records import Hit
+from denslice.rankings import Hit
 from denslice.search.highlights import highlights
 from denslice.search.matches import text_analyzer
 

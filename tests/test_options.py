@@ -119,7 +119,9 @@ def test_http_has_every_option_of_a_search() -> None:
 
 def test_http_has_every_option_of_a_search_for_similar_documents() -> None:
     fields = pytest.importorskip("denslice.serve.api").SimilarQuery.model_fields
-    told = {name: (one.default, one.description) for name, one in fields.items() if name not in ("explain", "highlight")}
+    told = {
+        name: (one.default, one.description) for name, one in fields.items() if name not in ("explain", "highlight")
+    }
     assert told == {name: (default, helps(SearchOptions)[name]) for name, default in defaults(SearchOptions).items()}
 
 

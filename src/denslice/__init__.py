@@ -21,7 +21,9 @@ from denslice.errors import (
 from denslice.gip import gip
 from denslice.index.index import Index, open_index
 from denslice.index.index_info import IndexInfo
-from denslice.records import Clause, Doc, Explanation, Hit, Query, Ranking
+from denslice.queries import Clause, Query
+from denslice.rankings import Explanation, Hit, Ranking
+from denslice.records import Doc
 from denslice.slicing import Slicing
 from denslice.vectors import Encoded, Slices
 

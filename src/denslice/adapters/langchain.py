@@ -19,7 +19,7 @@ from denslice.adapters.hit_metadata import metadata, unique_id
 from denslice.cluster.cluster import Cluster
 from denslice.index.index import Index
 from denslice.options import PAGE_OPTIONS, SearchOptions, shown
-from denslice.records import Hit
+from denslice.rankings import Hit
 
 
 class DensliceRetriever(BaseRetriever):

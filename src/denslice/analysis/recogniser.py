@@ -44,6 +44,7 @@ _told = {
     "Han": "chinese",
 }
 _letters = regex.compile("|".join(rf"(?P<{name}>\p{{{name}}})" for name in (*SCRIPTS, *_told))).finditer
+_no_letters = bytes(code for code in range(128) if not chr(code).isalpha())
 FEWEST_KANA = 0.1  # of the Han characters and kana of a Japanese text
 SMALLEST_SHARE = 0.001  # of the passages of a collection; fewer in a language are likely not in it
 
@@ -80,6 +81,10 @@ def _scripts(text: str) -> Counter[str]:
 
 
 def _is_of_another_script(text: str) -> bool:
+    """Return whether more than a third of the letters are not Latin."""
+    ascii_only = text.encode("ascii", "ignore")
+    if 2 * (len(text) - len(ascii_only)) <= len(ascii_only.translate(None, _no_letters)):
+        return False  # quick: signs such as dashes and quotes in English texts
     scripts = _scripts(text)
     return scripts.total() - scripts["Latin"] > scripts["Latin"] / 2
 

@@ -17,23 +17,26 @@ import regex
 from denslice.analysis.normal_forms import normal_form
 from denslice.analysis.scripts import LETTERS, LONG_RUNS, SHORT_RUNS, ngram_size
 
-_address = rf"(?:https?|ftp)://[^\s<>\"]+|www\.[^\s<>\"]+|(?![\p{{M}}.+\-])[{LETTERS}_.+\-]+@[{LETTERS}\-]+(?:\.[{LETTERS}\-]+)+"
-_language = rf"(?<![{LETTERS}_])\p{{Latin}}{{1,2}}(?:\+\+|\#)(?![{LETTERS}_])"
-_tag = rf"(?<![{LETTERS}_])[\#@](?=\p{{L}})[{LETTERS}_]+"
+_web = r"(?:https?|ftp)://[^\s<>\"]+|www\.[^\s<>\"]+"
+_mail = rf"(?![\p{{M}}.+\-])[{LETTERS}_.+\-]+@[{LETTERS}\-]+(?:\.[{LETTERS}\-]+)+"
+_outside = r"(?<![\p{L}\p{N}_]\p{M}*)"
+_language = rf"{_outside}[A-Za-z]{{1,2}}(?:\+\+|\#)(?![{LETTERS}_])"
+_tag = rf"{_outside}[\#@](?=\p{{L}})[{LETTERS}_]+"
 _number = r"(?<![\p{L}\p{N}_.,])\p{Nd}{1,3}(?:,\p{Nd}{3})+(?![\p{L}\p{N}_,])"
 _dotted = rf"_*(?=[\p{{L}}\p{{N}}])[{LETTERS}][{LETTERS}_]*(?:\.[{LETTERS}_]+)*"
-_run = rf"(?:[{SHORT_RUNS}]+|[{LONG_RUNS}]+)"
+_run = rf"(?:(?:[{SHORT_RUNS}]\p{{M}}*)+|(?:[{LONG_RUNS}]\p{{M}}*)+)"
 _finds = regex.compile(
-    rf"(?V1)(?P<address>{_address})|(?P<tag>{_language}|{_tag})|(?P<number>{_number})|(?P<run>{_run})"
+    rf"(?V1)(?P<address>{_web}|{_mail})|(?P<tag>{_language}|{_tag})|(?P<number>{_number})|(?P<run>{_run})"
     rf"|(?P<dotted>{_dotted})|\p{{Emoji_Presentation}}"
 )
-_humps = regex.compile(r"(?V1)(?<=[\p{Ll}\p{N}])(?=\p{Lu})|(?<=\p{Lu})(?=\p{Lu}\p{Ll}{2})")  # not in ETFs
+# Where capitals separate words: parse|Date, HTML5|Parser, HTTP|Response, but not ETFs.
+_humps = regex.compile(r"(?V1)(?<=\p{Ll})(?=\p{Lu})|(?<=\p{N})(?=\p{Lu}\p{Ll})|(?<=\p{Lu})(?=\p{Lu}\p{Ll}{2})")
 _pieces = regex.compile(rf"(?V1)(?=[\p{{L}}\p{{N}}])[{LETTERS}]+|{_run}")
-_initials = regex.compile(r"(?V1)(?:\p{L}\.)+\p{L}?")
+_initials = regex.compile(r"(?V1)(?:\p{L}\p{M}*\.)+(?:\p{L}\p{M}*)?")
 _has_letter = regex.compile(r"\p{L}").search
 _clusters = regex.compile(r"\X")
-_after_apostrophe = regex.compile(r"[\p{L}\p{M}]['’ʼ＇]").fullmatch
-_before_apostrophe = regex.compile(r"['’ʼ＇]\p{L}").fullmatch
+_after_apostrophe = regex.compile(r"(?<=\p{L}\p{M}*['’ʼ＇])").match
+_before_apostrophe = regex.compile(r"['’ʼ＇]\p{L}").match
 
 
 class WrittenWord(NamedTuple):
@@ -46,6 +49,8 @@ class WrittenWord(NamedTuple):
 
 def written_words(text: str) -> list[WrittenWord]:
     """Return the words of a text in order. A word that consists of others is followed by them."""
+    if text.isascii() and text.isalnum() and (text[1:].islower() or text.isupper() or text.isdigit()):
+        return [WrittenWord(text.lower(), 0, len(text))]  # most words, without the patterns
     found: list[WrittenWord] = []
     for match in _finds.finditer(text):
         start, end = match.span()
@@ -68,7 +73,7 @@ def written_words(text: str) -> list[WrittenWord]:
 def _dotted_words(text: str, start: int, end: int) -> list[WrittenWord]:
     """Return an identifier, version, abbreviation or plain word, with its parts."""
     written = text[start:end]
-    if end - start == 1 and _is_elided(text, start):
+    if len(unicodedata.normalize("NFC", written)) == 1 and _is_elided(text, start, end):
         return []
     form = normal_form(written)
     if form.isalnum() and (written == form or written[1:] == form[1:]):  # a plain word, at most with a capital
@@ -78,10 +83,9 @@ def _dotted_words(text: str, start: int, end: int) -> list[WrittenWord]:
     return _with_parts(written, start)
 
 
-def _is_elided(text: str, at: int) -> bool:
+def _is_elided(text: str, start: int, end: int) -> bool:
     """Return whether a letter is what an apostrophe leaves of a word, as in dog's and l'amour."""
-    before, after = text[max(0, at - 2) : at], text[at + 1 : at + 3]
-    return bool(_after_apostrophe(before) or _before_apostrophe(after))
+    return bool(_after_apostrophe(text, start) or _before_apostrophe(text, end))
 
 
 def _with_parts(written: str, start: int) -> list[WrittenWord]:

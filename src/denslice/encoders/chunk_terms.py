@@ -14,6 +14,7 @@ import numpy.typing as npt
 from denslice.analysis.analyzer import CACHED_WORDS, Analyzer
 from denslice.vectors import Floats, Ints, spread
 
+SIGNS = '.,;:!?()[]{}"'  # which change no word that they are beside
 FORM = "="  # before a word in normal form, as the vocabulary lists it for prefixes and misspelt words
 Numbers = npt.NDArray[np.int32]
 
@@ -45,7 +46,7 @@ class ChunkTerms:
         except KeyError:
             for chunk in dict.fromkeys(chunks):
                 if chunk not in numbers:
-                    numbers[chunk] = self._add(chunk, language)
+                    numbers[chunk] = self._number(chunk, language, numbers)
             return list(map(numbers.__getitem__, chunks))
 
     def forget(self) -> None:
@@ -70,6 +71,15 @@ class ChunkTerms:
         starts, hashes = self._word_starts, self._hashes
         found = (hashes[starts[chunk] : starts[chunk + 1]] for chunk in chunks)
         return np.fromiter(chain.from_iterable(found), np.uint64)
+
+    def _number(self, chunk: str, language: str, numbers: dict[str, int]) -> int:
+        """Return the number of a new chunk: that of its word, if signs before and after it are all that it has more."""
+        word = chunk.strip(SIGNS)
+        if word == chunk or not (word.isascii() and word.isalnum()):
+            return self._add(chunk, language)
+        if word not in numbers:
+            numbers[word] = self._add(word, language)
+        return numbers[word]
 
     def _add(self, chunk: str, language: str) -> int:
         """Analyse a chunk and return its number."""
