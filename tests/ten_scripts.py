@@ -89,7 +89,7 @@ QUESTIONS: Mapping[str, Question] = {
     "English": Question("what causes the tides", "English-0", "tides"),
     "German": Question("Wann fiel die Berliner Mauer?", "German-0", "fiel"),
     "Russian": Question("кто первым полетел в космос", "Russian-1", "космос"),
-    "Greek": Question("ποιο είναι το ψηλότερο βουνό της Ελλάδας;", "Greek-0", "βουνό"),
+    "Greek": Question("ποιο είναι το ψηλότερο βουνό;", "Greek-0", "βουνό"),
     "Arabic": Question("ما هي عاصمة مصر؟", "Arabic-0", "عاصمة"),
     "Hebrew": Question("מה המקום הנמוך ביותר בעולם", "Hebrew-0", "הנמוך"),
     "Hindi": Question("ताजमहल किसने बनवाया था?", "Hindi-0", "बनवाया"),

@@ -426,6 +426,14 @@ def test_a_server_with_a_key_is_asked_with_it(browser: Any, index: Index, host: 
         page.close()
 
 
+def test_a_heading_that_the_title_of_a_file_has_is_not_repeated(browser: Any, tmp_path: Any) -> None:
+    files = Index.create(tmp_path / "files.idx", "bm25")
+    files.add([{"id": "atlas.md", "title": "Wild (atlas.md)", "text": ATLAS}])
+    with live(files) as running, opened_page(browser, running.address) as page:
+        ask(page, "owls")
+        assert hit(page, "atlas.md").locator(".place").inner_text() == "Birds · page 1"
+
+
 def test_an_index_without_dense_vectors_offers_only_lexical_search(browser: Any, tmp_path: Any) -> None:
     words = Index.create(tmp_path / "words.idx", "bm25")
     words.add(DOCS)
