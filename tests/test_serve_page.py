@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from browsing import CHROMIUM, NO_CHROMIUM, Page, ask, chromium, hit, ids, opened_page
 from denslice import Index
 from denslice.serve.limits import Access
 from serving import KEY, Live, live
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed; it comes with the extra dev")
-sync_api.expect.set_options(timeout=30_000)  # milliseconds, as long as other waits
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium; on Debian: apt-get install chromium")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NO_CHROMIUM)
 
 FOX, OWL, CAT = "Foxes run through the wood. ", "Owls wake at dusk 😀. ", "The old cat sleeps on a warm sofa. "
 ATLAS = (
@@ -57,7 +55,6 @@ IS_IN_VIEW = """(one) => {
     const place = one.getBoundingClientRect(), view = one.closest("#reader-text").getBoundingClientRect();
     return place.bottom > view.top && place.top < view.bottom;
 }"""
-Page = Any
 
 
 @pytest.fixture(scope="module")
@@ -75,35 +72,14 @@ def served(index: Index) -> Iterator[Live]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with chromium() as opened:
         yield opened
-        opened.close()
 
 
 @pytest.fixture
 def page(browser: Any, served: Live) -> Iterator[Page]:
-    """The page, opened; afterwards nothing has gone wrong in it, and it has asked nobody else."""
-    context = browser.new_context(viewport={"width": 1100, "height": 900})
-    opened, trouble, asked = context.new_page(), [], []
-    opened.on("console", lambda message: trouble.append(message.text) if message.type in ("error", "warning") else None)
-    opened.on("pageerror", lambda error: trouble.append(str(error)))
-    opened.on("dialog", lambda dialog: trouble.append(dialog.message))
-    opened.on("request", lambda request: asked.append(request.url))
-    opened.goto(served.address)
-    opened.get_by_text("Every result shows the parts of its score").wait_for()
-    yield opened
-    context.close()
-    assert trouble == []
-    assert asked
-    assert all(url.startswith(served.address) for url in asked)
-
-
-def ask(page: Page, text: str) -> None:
-    with page.expect_response("**/search"):
-        page.get_by_label("Query").fill(text)
-        page.get_by_label("Query").press("Enter")
-    page.locator("#results:not(.busy)").wait_for()
+    with opened_page(browser, served.address) as opened:
+        yield opened
 
 
 def reader(page: Page) -> Page:
@@ -112,10 +88,6 @@ def reader(page: Page) -> Page:
 
 def text_of(opened: Page) -> str:
     return str(opened.locator("#reader-text").evaluate("text => text.textContent"))
-
-
-def hit(page: Page, id: str) -> Page:
-    return page.locator(f".hit[data-id='{id}']")
 
 
 def rows(found: Page) -> list[tuple[str, float, float]]:
@@ -129,10 +101,6 @@ def rows(found: Page) -> list[tuple[str, float, float]]:
         )
         for at in range(bars.count())
     ]
-
-
-def ids(page: Page) -> list[str]:
-    return [one.get_attribute("data-id") for one in page.locator(".hit").all()]
 
 
 def test_a_query_is_answered_as_the_index_answers_it(page: Page, index: Index) -> None:
@@ -458,6 +426,14 @@ def test_a_server_with_a_key_is_asked_with_it(browser: Any, index: Index, host: 
         page.close()
 
 
+def test_a_heading_that_the_title_of_a_file_has_is_not_repeated(browser: Any, tmp_path: Any) -> None:
+    files = Index.create(tmp_path / "files.idx", "bm25")
+    files.add([{"id": "atlas.md", "title": "Wild (atlas.md)", "text": ATLAS}])
+    with live(files) as running, opened_page(browser, running.address) as page:
+        ask(page, "owls")
+        assert hit(page, "atlas.md").locator(".place").inner_text() == "Birds · page 1"
+
+
 def test_an_index_without_dense_vectors_offers_only_lexical_search(browser: Any, tmp_path: Any) -> None:
     words = Index.create(tmp_path / "words.idx", "bm25")
     words.add(DOCS)
@@ -470,4 +446,5 @@ def test_an_index_without_dense_vectors_offers_only_lexical_search(browser: Any,
         found = hit(page, "fox")
         found.get_by_role("button", name="Why").click()
         assert [name for name, _, _ in rows(found)] == ["foxes"]
+        assert page.locator("#facets").is_hidden()  # it has no filterable fields
         page.close()

@@ -8,15 +8,23 @@ from importlib.resources import files
 
 from fastapi import APIRouter, Request, Response
 
+_SCRIPTS = (
+    "page",
+    "completions",
+    "elements",
+    "facets",
+    "filters",
+    "passages",
+    "reader",
+    "requests",
+    "results",
+    "summary",
+)
 PAGE_FILES = {  # by path
     "/": ("page.html", "text/html; charset=utf-8"),
     "/page.css": ("page.css", "text/css; charset=utf-8"),
-    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
-    "/elements.js": ("elements.js", "text/javascript; charset=utf-8"),
-    "/passages.js": ("passages.js", "text/javascript; charset=utf-8"),
-    "/reader.js": ("reader.js", "text/javascript; charset=utf-8"),
-    "/results.js": ("results.js", "text/javascript; charset=utf-8"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
+    **{f"/{name}.js": (f"{name}.js", "text/javascript; charset=utf-8") for name in _SCRIPTS},
 }
 
 

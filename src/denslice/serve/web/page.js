@@ -1,47 +1,66 @@
-// The state of the page and its requests to the server; results.js draws the results.
+// The state of the page and its searches. results.js draws the results, and summary.js the lines above them.
+import { closeCompletions } from "./completions.js";
 import { element, number } from "./elements.js";
+import { drawFacets, hideFacets, MOST_FIELDS } from "./facets.js";
+import { addFilter, filterRows, loadFilters, onFilters, where } from "./filters.js";
 import { openDocument } from "./reader.js";
-import { drawHits } from "./results.js";
+import { request, useKey } from "./requests.js";
+import { drawHits, newDrawing } from "./results.js";
+import { drawConditions, drawCorrections, drawCount, drawSimilar, languagesLine } from "./summary.js";
 
-const PAGE = 10; // results of the first page, and of each "Show more"
+const PAGE = 10; // results of a page
 const DEBOUNCE = 150; // ms between the last change of a setting and the next search
-const STAGES = ["queue", "encode", "filter", "search", "documents", "explain"];
-const OPERATORS = { eq: "is", ne: "is not", gte: "≥", lte: "≤", gt: ">", lt: "<" };
 
 const at = (id) => document.getElementById(id);
 const form = at("search"), query = at("query"), lam = at("lam"), theta = at("theta"), results = at("results");
 const modes = [...form.elements.mode], units = [...form.elements.unit];
-let info = null, submittedEarly = false, k = PAGE, running = null, timer = 0;
+let info = null, submittedEarly = false, running = null, timer = 0;
+let isExact = false; // whether words are searched as they were typed
+let similar = null; // the document whose like is shown, instead of an answer to the query: its id and title
+let drawing = newDrawing(), cursor = null; // what is drawn, and where the next page begins
 
-// --- requests
+// --- searches
 
-async function request(path, options = {}) {
-  const headers = { "Content-Type": "application/json" };
-  const key = sessionStorage.getItem("key");
-  if (key) headers.Authorization = `Bearer ${key}`;
-  const response = await fetch(path, { ...options, headers });
-  at("key-form").hidden = response.status !== 401;
-  if (response.status === 401) at("key").focus();
-  const answer = await response.json();
-  if (!response.ok) throw new Error(answer.error.message);
-  return answer;
-}
-
-async function search() {
+// Shows the first page, or the page at the cursor.
+async function search(next = null) {
   clearTimeout(timer);
+  closeCompletions();
   running?.abort();
-  const text = query.value.trim();
-  if (!text) return clear();
+  if (!query.value.trim() && !similar) return clear();
   const mine = (running = new AbortController());
   results.classList.add("busy");
   try {
-    const answer = await request("search", { method: "POST", body: JSON.stringify(searchBody(text)), signal: mine.signal });
-    show(answer);
+    show(await answerTo(next, mine.signal), next);
   } catch (error) {
-    if (error.name !== "AbortError") showOnlyError(error.message);
+    if (error.name !== "AbortError") (next ? showError : showOnlyError)(error.message);
   } finally {
     if (running === mine) results.classList.remove("busy");
   }
+}
+
+// Returns the result of a page, and milliseconds by stage where the server gives them.
+async function answerTo(next, signal) {
+  const options = searchOptions(next);
+  if (similar) return request(`documents/${encodeURIComponent(similar.id)}/similar?${inAddress(options)}`, { signal });
+  const body = JSON.stringify({ ...options, query: query.value.trim(), fuzzy: !isExact });
+  const answer = await request("search", { method: "POST", body, signal });
+  return { ...answer.results[0], took: answer.took_ms };
+}
+
+function searchOptions(next) {
+  const mode = chosenMode(), filter = where();
+  const options = { k: PAGE, mode, theta: Number(theta.value), group: chosenUnit() === "documents", explain: true };
+  if (mode !== "lexical") options.lam = Number(lam.value);
+  if (filter) options.where = filter;
+  if (next) options.cursor = next;
+  else if (info.filterable.length) options.facets = info.filterable.slice(0, MOST_FIELDS);
+  return options;
+}
+
+function inAddress(options) {
+  const { where: filter, facets, ...plain } = options;
+  const many = (facets ?? []).map((field) => ["facets", field]);
+  return new URLSearchParams([...Object.entries(plain), ...many, ...(filter ? [["where", JSON.stringify(filter)]] : [])]);
 }
 
 // Fetches a whole document. If that fails, shows the error and returns null.
@@ -54,15 +73,6 @@ async function fetchDocument(id) {
   }
 }
 
-function searchBody(text) {
-  const mode = chosenMode();
-  const body = { query: text, k, mode, theta: Number(theta.value), group: chosenUnit() === "documents", explain: true };
-  if (mode !== "lexical") body.lam = Number(lam.value);
-  const where = filters();
-  if (where) body.where = where;
-  return body;
-}
-
 function chosenMode() {
   return modes.find((one) => one.checked).value;
 }
@@ -73,25 +83,45 @@ function chosenUnit() {
 
 // --- results and errors
 
-function show(answer) {
-  const { hits, missing } = answer.results[0];
+function show(answer, next) {
   at("error").hidden = at("welcome").hidden = true;
   at("summary").hidden = false;
-  const none = chosenUnit() === "documents" ? "No document matches" : "No passage matches";
-  const found = hits.length === 0 ? none : hits.length === 1 ? "1 result" : `${hits.length} results`;
-  const incomplete = missing.length ? `; no answer from ${missing.join(", ")}` : "";
-  at("count").textContent = `${found} in ${number(answer.took_ms.total)} ms${incomplete}`;
-  const stages = STAGES.filter((name) => name in answer.took_ms && !(name === "filter" && !filters()));
-  at("stages").replaceChildren(...stages.map((name) =>
-    element("div", {}, element("dt", {}, name), element("dd", {}, number(answer.took_ms[name])))));
-  at("hits").replaceChildren(...drawHits(hits, addFilter, open));
-  at("more").hidden = hits.length < k || k + PAGE > Math.min(info.limits.max_k, info.limits.max_explained);
-  suggestFields(hits);
+  if (!next) showFirst(answer);
+  const drawn = drawHits(answer.hits, drawing, { addFilter, open, showSimilar });
+  at("hits").append(...drawn);
+  if (next) drawn[0]?.focus();
+  const hidden = [...(where() ? [] : ["filter"]), ...(info.filterable.length ? [] : ["facets"])];
+  drawCount(countOf(drawing.hits), answer.missing, answer.took, hidden);
+  cursor = answer.cursor;
+  at("more").hidden = cursor === null;
+  suggestFields(answer.hits);
   saveToAddress();
+}
+
+function showFirst(answer) {
+  drawing = newDrawing();
+  at("hits").replaceChildren();
+  drawSimilar(similar);
+  drawCorrections(answer.corrections, isExact && !similar, address(!isExact), () => { isExact = !isExact; search(); });
+  drawConditions(answer.hits[0]?.explanation.conditions ?? []);
+  drawFacets(answer.facets, answer.matching);
+}
+
+function countOf(hits) {
+  if (hits.length === 0) return chosenUnit() === "documents" ? "No document matches" : "No passage matches";
+  return hits.length === 1 ? "1 result" : `${hits.length} results`;
 }
 
 function open(hit, matching, number, colours) {
   return openDocument(hit, matching, number, colours, fetchDocument);
+}
+
+function showSimilar(hit) {
+  similar = { id: hit.id, title: hit.title };
+  query.value = "";
+  search();
+  results.focus({ preventScroll: true });
+  scrollTo({ top: 0 });
 }
 
 function showError(message) {
@@ -101,13 +131,22 @@ function showError(message) {
 
 function showOnlyError(message) {
   showError(message);
+  hideResults();
+  at("welcome").hidden = true;
+}
+
+function hideResults() {
   at("hits").replaceChildren();
-  at("summary").hidden = at("more").hidden = at("welcome").hidden = true;
+  hideFacets();
+  for (const id of ["summary", "more", "similar", "corrections", "conditions"]) at(id).hidden = true;
 }
 
 function clear() {
-  at("hits").replaceChildren();
-  at("summary").hidden = at("more").hidden = at("error").hidden = true;
+  similar = null;
+  isExact = false;
+  closeCompletions();
+  hideResults();
+  at("error").hidden = true;
   at("welcome").hidden = false;
   results.classList.remove("busy");
   saveToAddress();
@@ -123,39 +162,6 @@ function updateSliders() {
   }
 }
 
-// --- filters
-
-function addFilter(field = "", value = "", operator = "eq") {
-  const row = element("li", {});
-  const options = Object.entries(OPERATORS).map(([name, shown]) => element("option", { value: name }, shown));
-  const parts = [
-    element("input", { "aria-label": "Field", placeholder: "field", list: "fields", value: field }),
-    element("select", { "aria-label": "Comparison" }, ...options),
-    element("input", { "aria-label": "Value", placeholder: "value", value: String(value) }),
-    element("button", { type: "button", class: "plain", "aria-label": "Remove this filter" }, "✕"),
-  ];
-  parts[1].value = operator;
-  parts[3].addEventListener("click", () => { row.remove(); searchSoon(); at("add-filter").focus(); });
-  for (const part of parts.slice(0, 3)) part.addEventListener("change", searchSoon);
-  row.append(...parts);
-  at("filters").append(row);
-  if (field) searchSoon(); else parts[0].focus();
-}
-
-// Returns the filter of all rows. A number matches metadata that holds it as a number or as text.
-function filters() {
-  const rows = [...at("filters").children].map((row) => [...row.children].map((part) => part.value.trim()));
-  const all = rows.filter(([field, , value]) => field && value).map(([field, operator, value]) => {
-    const isNumber = value !== "" && Number.isFinite(Number(value));
-    const truth = { true: true, false: false }[value];
-    const values = [value, ...(isNumber ? [Number(value)] : []), ...(truth === undefined ? [] : [truth])];
-    if (operator === "eq") return { [field]: { in: values } };
-    if (operator === "ne") return { not: { [field]: { in: values } } };
-    return { [field]: { [operator]: isNumber ? Number(value) : value } };
-  });
-  return all.length ? { and: all } : null;
-}
-
 function suggestFields(hits) {
   const names = new Set([...info.filterable, ...hits.flatMap((hit) => Object.keys(hit.meta))]);
   at("fields").replaceChildren(...[...names].map((name) => element("option", { value: name })));
@@ -163,45 +169,45 @@ function suggestFields(hits) {
 
 // --- the address of the page holds the search, so that it can be bookmarked and shared
 
-function saveToAddress() {
+function address(exact = isExact) {
   const state = new URLSearchParams();
   const text = query.value.trim();
-  if (text) state.set("q", text);
-  if (text && chosenMode() !== startMode()) state.set("mode", chosenMode());
-  if (text && chosenUnit() !== "documents") state.set("unit", chosenUnit());
-  if (text && Number(lam.value) !== info.lam) state.set("lam", lam.value);
-  if (text && Number(theta.value) !== 0) state.set("theta", theta.value);
-  for (const row of at("filters").children) {
-    const [field, operator, value] = [...row.children].map((part) => part.value.trim());
-    if (text && field && value) state.append("filter", JSON.stringify([field, operator, value]));
-  }
-  const address = state.size ? `?${state}` : "./";
-  if (address === (location.search || "./")) return;
-  const known = new URLSearchParams(location.search).get("q");
-  if (known === (text || null)) history.replaceState(null, "", address);
-  else history.pushState(null, "", address);
-  document.title = text ? `${text} – denslice` : "denslice";
+  if (similar) state.set("similar", similar.id);
+  else if (text) state.set("q", text);
+  else return "./";
+  if (exact && !similar) state.set("exact", "1");
+  if (chosenMode() !== startMode()) state.set("mode", chosenMode());
+  if (chosenUnit() !== "documents") state.set("unit", chosenUnit());
+  if (Number(lam.value) !== info.lam) state.set("lam", lam.value);
+  if (Number(theta.value) !== 0) state.set("theta", theta.value);
+  for (const row of filterRows()) state.append("filter", JSON.stringify(row));
+  return `?${state}`;
+}
+
+// Another query is another page of the history; another setting is the same page.
+function saveToAddress() {
+  const next = address();
+  document.title = similar ? `Like ${similar.title || similar.id} – denslice` : query.value.trim() ? `${query.value.trim()} – denslice` : "denslice";
+  if (next === (location.search || "./")) return;
+  const asked = (search) => ["q", "exact", "similar"].map((name) => new URLSearchParams(search).get(name)).join("\n");
+  const isSame = asked(next.slice(1)) === asked(location.search);
+  history[isSame ? "replaceState" : "pushState"](similar, "", next);
 }
 
 // `typed` is what the user typed before the page was ready.
 function loadFromAddress(typed = "") {
-  const state = new URLSearchParams(location.search);
+  const state = new URLSearchParams(location.search), id = state.get("similar");
+  similar = id === null ? null : { id, title: history.state?.title ?? "" };
+  isExact = state.has("exact");
   query.value = state.get("q") ?? typed;
   const mode = modes.find((one) => one.value === state.get("mode") && !one.disabled);
   (mode ?? modes.find((one) => one.value === startMode())).checked = true;
   (units.find((one) => one.value === state.get("unit")) ?? units[0]).checked = true;
   lam.value = state.get("lam") ?? info.lam;
   theta.value = state.get("theta") ?? 0;
-  at("filters").replaceChildren();
-  k = PAGE;
   updateSliders();
-  for (const filter of state.getAll("filter")) {
-    try {
-      const [field, operator, value] = JSON.parse(filter);
-      if (field && operator in OPERATORS) addFilter(String(field), String(value), operator);
-    } catch { /* the address was edited by hand */ }
-  }
-  if (state.has("q") || submittedEarly) search(); else clear();
+  loadFilters(state.getAll("filter"));
+  if (state.has("q") || similar || submittedEarly) search(); else clear();
   submittedEarly = false;
 }
 
@@ -220,15 +226,17 @@ function searchSoon() {
 
 form.addEventListener("submit", (event) => {
   event.preventDefault();
-  k = PAGE;
+  if (query.value.trim()) similar = null;
   if (info) search(); else submittedEarly = true;
 });
+query.addEventListener("input", () => { isExact = false; });
 for (const one of [...modes, ...units, lam, theta]) one.addEventListener("input", searchSoon);
+onFilters(searchSoon);
 at("add-filter").addEventListener("click", () => addFilter());
-at("more").addEventListener("click", () => { k += PAGE; search(); });
+at("more").addEventListener("click", () => search(cursor));
 at("key-form").addEventListener("submit", (event) => {
   event.preventDefault();
-  sessionStorage.setItem("key", at("key").value);
+  useKey(at("key").value);
   start();
 });
 addEventListener("popstate", () => loadFromAddress());
@@ -273,6 +281,9 @@ async function start() {
   lam.max = number(Math.max(2 * info.lam, 2));
   lam.step = info.lam >= 10 ? 0.5 : 0.05;
   if (matchMedia("(max-width: 40rem)").matches) at("settings").open = false;
+  if (matchMedia("(max-width: 56rem)").matches) at("facets").open = false;
+  document.body.classList.toggle("with-facets", info.filterable.length > 0);
+  at("languages").textContent = languagesLine(info);
   suggestFields([]);
   loadFromAddress(query.value);
 }

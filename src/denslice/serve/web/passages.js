@@ -4,15 +4,16 @@ import { element, number } from "./elements.js";
 
 const EXCERPT = 340; // characters of a text that are shown
 const LEAD = 60; // characters before the first match
+const IS_MARK = /\p{M}/u; // a combining mark, which is not shown without its letter
 const HEADINGS = " › "; // between the headings of a place
 const FAINTEST = 0.35; // strength of the weakest tick of a map, where the best passage has 1
 
-// Returns pieces of a text with its matches marked.
+// Returns pieces of a text with its matches marked. Matches that overlap share a mark, which has the colour of the first:
+// pairs of letters in scripts without spaces.
 export function marked(letters, matches, colours, part = { start: 0, end: Infinity }) {
   const pieces = [];
   let at = part.start;
-  for (const match of matches) {
-    if (match.start < at || match.end > part.end) continue;
+  for (const match of joined(matches, part)) {
     pieces.push(letters.slice(at, match.start).join(""));
     const mark = element("mark", {}, letters.slice(match.start, match.end).join(""));
     mark.style.setProperty("--colour", colours.get(`word ${match.token}`));
@@ -23,14 +24,28 @@ export function marked(letters, matches, colours, part = { start: 0, end: Infini
   return pieces;
 }
 
+// Returns the matches within a part of the text, with those that overlap as one. Matches are in order.
+function joined(matches, part) {
+  const all = [];
+  for (const { start, end, token } of matches) {
+    if (start < part.start || end > part.end) continue;
+    const last = all.at(-1);
+    if (last && start < last.end) last.end = Math.max(last.end, end);
+    else all.push({ start, end, token });
+  }
+  return all;
+}
+
 // Returns the excerpt that holds the most different words of the query.
 export function excerptOf(letters, matches) {
   const length = letters.length, best = bestStart(matches);
   if (length <= EXCERPT * 1.2) return { start: 0, end: length };
   let start = best <= LEAD * 2 ? 0 : best - LEAD;
   while (start > 0 && /\S/.test(letters[start - 1]) && best - start < 2 * LEAD) start -= 1;
+  while (start > 0 && IS_MARK.test(letters[start])) start -= 1;
   let end = Math.min(length, start + EXCERPT);
   while (end < length && /\S/.test(letters[end]) && end - start < EXCERPT + LEAD) end += 1;
+  while (end < length && IS_MARK.test(letters[end])) end += 1;
   return { start, end };
 }
 
@@ -58,9 +73,11 @@ export function documentLength(hit) {
 }
 
 // Returns the name of a place in a document, which has a title, a length and, if its text is known, letters: the headings
-// and the page, or the line, or how far into the text it is. A heading that is the title is not repeated.
+// and the page, or the line, or how far into the text it is. A heading that the title begins with is not repeated: the
+// title of a file may end with its name.
 export function placeName(passage, whole) {
-  const headings = passage.heading.split(HEADINGS).filter((heading, level) => level > 0 || heading !== whole.title);
+  const headings = passage.heading.split(HEADINGS).filter((heading, level) =>
+    level > 0 || (heading !== whole.title && !whole.title.startsWith(`${heading} (`)));
   const named = [headings.join(HEADINGS), passage.page === null ? "" : `page ${passage.page}`].filter(Boolean);
   if (named.length) return named.join(" · ");
   const lines = whole.letters ? whole.letters.slice(0, passage.start).filter((letter) => letter === "\n").length : 0;

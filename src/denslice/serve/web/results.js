@@ -5,24 +5,32 @@ import { documentLength, drawMap, excerptOf, marked, placeName, textStart } from
 const COLOURS = 8; // for words
 const DENSE = "dense";
 
-// `addFilter` takes a field and a value. `open` takes a hit, the passages of its document that match, the number of one
-// of them and the colours of words, and opens the document there.
-export function drawHits(hits, addFilter, open) {
-  const colours = coloursOf(hits);
-  const best = Math.max(...hits.map((hit) => parts(hit).reduce((sum, part) => sum + Math.max(0, part.share), 0)), 1e-9);
-  return hits.map((hit, rank) => {
-    const matching = matchingPassages(hit, hits);
-    return drawHit(hit, rank, colours, best, addFilter, matching, (number) => open(hit, matching, number, colours));
-  });
+// What is drawn of one search, page by page: its hits, the colours of its words, and the length of its longest bar.
+export function newDrawing() {
+  return { hits: [], colours: new Map([[DENSE, "var(--dense)"]]), best: 1e-9 };
 }
 
-// Returns a colour for each word, the word with the largest query weight first; results share the colours.
-function coloursOf(hits) {
+// Draws the next hits of a search. `actions` are: addFilter, of a field and a value; open, of a hit, the passages of its
+// document that match, the number of one of them and the colours of words; showSimilar, of a hit.
+export function drawHits(hits, drawing, actions) {
+  const first = drawing.hits.length;
+  drawing.hits.push(...hits);
+  addColours(hits, drawing.colours);
+  if (!first) drawing.best = Math.max(...hits.map(barLength), 1e-9);
+  return hits.map((hit, at) => drawHit(hit, first + at, drawing, actions));
+}
+
+function barLength(hit) {
+  return parts(hit).reduce((sum, part) => sum + Math.max(0, part.share), 0);
+}
+
+// Gives a colour to each new word, the word with the largest query weight first; results share the colours.
+function addColours(hits, colours) {
   const weights = new Map();
   for (const hit of hits)
     for (const term of [...hit.explanation.terms, ...hit.explanation.lost]) weights.set(term.token, term.query_weight);
-  const words = [...weights].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1)).map(([word]) => word);
-  return new Map([[DENSE, "var(--dense)"], ...words.map((word, at) => [`word ${word}`, `var(--word-${at % COLOURS})`])]);
+  const words = [...weights].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1)).map(([word]) => `word ${word}`);
+  for (const word of words) if (!colours.has(word)) colours.set(word, `var(--word-${(colours.size - 1) % COLOURS})`);
 }
 
 // Returns the parts of a score in drawing order: the dense score, then words by their contribution.
@@ -49,18 +57,20 @@ function label(term, named = new Map()) {
   return (word ? word.toLowerCase() : term.token) + (term.collision ? " (hash collision)" : "");
 }
 
-function drawHit(hit, rank, colours, best, addFilter, matching, open) {
-  const all = parts(hit);
-  const item = element("li", { class: "hit", "data-id": hit.id, "data-score": hit.score });
-  const title = element("h2", { id: `hit-${rank}` });
+function drawHit(hit, rank, drawing, actions) {
+  const { colours, best } = drawing, all = parts(hit), matching = matchingPassages(hit, drawing.hits);
+  const open = (number) => actions.open(hit, matching, number, colours);
+  const item = element("li", { class: "hit", "data-id": hit.id, "data-score": hit.score, tabindex: "-1", "aria-labelledby": `hit-${rank}` });
+  const title = element("h2", { id: `hit-${rank}`, dir: "auto" });
   title.append(...marked([...(hit.title || hit.id)], hit.title ? spans(hit, "title") : [], colours), hit.cut?.title ? " …" : "");
   const passage = shownPassage(hit), text = drawPassage(hit, passage, colours, open);
   const why = drawWhy(hit, all, colours, rank);
-  const foot = element("div", { class: "foot" }, element("span", { class: "id" }, hit.title ? hit.id : ""), ...chips(hit, addFilter));
-  const actions = element("span", { class: "actions" });
-  if (text.classList.contains("opens")) actions.append(wholeText(() => open(passage.number), title.id));
-  actions.append(toggle("Why", why, { "aria-controls": why.id, "aria-describedby": title.id }));
-  foot.append(actions);
+  const buttons = [action("Similar", () => actions.showSimilar(hit), { "aria-describedby": title.id }),
+    toggle("Why", why, { "aria-controls": why.id, "aria-describedby": title.id })];
+  if (text.classList.contains("opens"))
+    buttons.unshift(action("Whole text", () => open(passage.number), { "aria-haspopup": "dialog", "aria-describedby": title.id }));
+  const foot = element("div", { class: "foot" }, element("span", { class: "id" }, hit.title ? hit.id : ""),
+    ...chips(hit, actions.addFilter), element("span", { class: "actions" }, ...buttons));
   item.append(
     element("div", { class: "head" }, title, element("span", { class: "score", title: "score" }, number(hit.score))),
     drawWhole(hit, all, colours, best), ...(isPart(passage, hit) ? [drawWhere(hit, passage, matching, open)] : []), text, foot, why);
@@ -74,7 +84,7 @@ function drawWhole(hit, all, colours, best) {
   const bar = element("div", { class: "whole", role: "img", "aria-label": `score ${number(hit.score)}: ${shares}` });
   for (const part of all.filter((one) => one.share > 0)) {
     const piece = element("i", { title: `${part.name} ${number(part.share)}` });
-    piece.style.width = `${(100 * part.share) / best}%`;
+    piece.style.width = `${Math.min(100, (100 * part.share) / best)}%`;
     piece.style.setProperty("--colour", colours.get(part.colour));
     bar.append(piece);
   }
@@ -89,12 +99,12 @@ function drawWhy(hit, all, colours, rank) {
     const bar = element("div", {});
     bar.style.width = `${(100 * Math.abs(part.share)) / longest}%`;
     bar.style.setProperty("--colour", colours.get(part.colour));
-    const name = element("th", { scope: "row", title: part.stem && part.stem !== part.name ? `stem: ${part.stem}` : part.name }, part.name);
+    const name = element("th", { scope: "row", dir: "auto", title: part.stem && part.stem !== part.name ? `stem: ${part.stem}` : part.name }, part.name);
     return element("tr", { "data-share": part.share }, name,
       element("td", { class: part.share < 0 ? "bar minus" : "bar", "aria-hidden": "true" }, bar),
       element("td", { class: "product" }, part.product), element("td", { class: "share" }, number(part.share)));
   });
-  const lost = why.lost.map((term) => element("tr", { class: "lost" }, element("th", { scope: "row" }, label(term)),
+  const lost = why.lost.map((term) => element("tr", { class: "lost" }, element("th", { scope: "row", dir: "auto" }, label(term)),
     element("td", { class: "bar" }, "dropped by the slicing"),
     element("td", { class: "product" }, `${number(term.query_weight)} × ${number(term.doc_weight)}`),
     element("td", { class: "share" }, "0")));
@@ -132,7 +142,7 @@ function drawPassage(hit, passage, colours, open) {
   const letters = [...passage.text], excerpt = excerptOf(letters, passage.matches);
   const first = textStart(passage), length = documentLength(hit);
   const before = first + excerpt.start > 0 ? "… " : "", after = first + excerpt.end < length ? " …" : "";
-  const text = element("p", { class: "text" }, before, ...marked(letters, passage.matches, colours, excerpt), after);
+  const text = element("p", { class: "text", dir: "auto" }, before, ...marked(letters, passage.matches, colours, excerpt), after);
   if (before || after) {
     text.classList.add("opens");
     text.addEventListener("click", () => { if (getSelection().isCollapsed) open(passage.number); });
@@ -144,7 +154,7 @@ function drawPassage(hit, passage, colours, open) {
 function drawWhere(hit, passage, matching, open) {
   const whole = { title: hit.title, length: documentLength(hit), letters: hit.cut?.text ? null : [...hit.text] };
   const name = placeName(passage, whole);
-  const place = element("button", { type: "button", class: "place", title: `Open the document at: ${name}` }, name);
+  const place = element("button", { type: "button", class: "place", dir: "auto", title: `Open the document at: ${name}` }, name);
   place.addEventListener("click", () => open(passage.number));
   return element("div", { class: "where" }, place, drawMap(matching, whole, passage.number, open));
 }
@@ -154,15 +164,15 @@ function drawWhere(hit, passage, matching, open) {
 function chips(hit, addFilter) {
   const plain = Object.entries(hit.meta).filter(([, value]) => ["string", "number", "boolean"].includes(typeof value));
   return plain.slice(0, 6).map(([field, value]) => {
-    const chip = element("button", { type: "button", class: "chip", title: "Show only documents with this value" }, `${field}: ${value}`);
+    const chip = element("button", { type: "button", class: "chip", dir: "auto", title: "Show only documents with this value" }, `${field}: ${value}`);
     chip.addEventListener("click", () => addFilter(field, value));
     return chip;
   });
 }
 
-function wholeText(open, describedBy) {
-  const button = element("button", { type: "button", class: "plain", "aria-haspopup": "dialog", "aria-describedby": describedBy }, "Whole text");
-  button.addEventListener("click", open);
+function action(name, act, attributes) {
+  const button = element("button", { type: "button", class: "plain", ...attributes }, name);
+  button.addEventListener("click", act);
   return button;
 }
 
