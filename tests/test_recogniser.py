@@ -76,6 +76,9 @@ def test_a_query_in_a_mixed_collection_has_its_own_language_or_all_if_it_is_not_
     assert recognised_among("c++ templates", counts) == ["english", "german"]
     assert recognised_among("город", counts) == ["russian"]
     assert recognised_among("2016", counts) == ["english"]
+    assert recognised_among("长江在哪里", counts) == ["chinese"]
+    assert recognised_among("대한민국의 수도", counts) == ["korean"]
+    assert recognised_among("대한민국의 수도", {"english": 10}) == ["korean"]
 
 
 def test_every_language_is_written_in_a_script_or_without_spaces() -> None:

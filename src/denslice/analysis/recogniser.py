@@ -58,7 +58,7 @@ def recognised(text: str) -> str:
 
 
 def recognised_among(text: str, counts: Mapping[str, int]) -> list[str]:
-    """Return the languages that a query may be in, given how many passages of a collection have each.
+    """Return the languages that a query may be in, given how many passages of a collection have each of them.
 
     If none is clear, they are all that are written in a script of the query.
     """
@@ -67,7 +67,7 @@ def recognised_among(text: str, counts: Mapping[str, int]) -> list[str]:
     enough = [language for language, count in counts.items() if count >= fewest]
     shared = [language for language in enough if any(is_written_in(language, script) for script in scripts)]
     if len(shared) <= 1:
-        return shared or [ENGLISH]
+        return shared or [_by_script(text[:READ]) if _is_of_another_script(text[:READ]) else ENGLISH]
     likely = {language: p for language, p in _probabilities(text[:READ]).items() if language in shared}
     clear = [language for language, p in likely.items() if p >= CLEAR * sum(likely.values())]
     return clear or shared

@@ -16,6 +16,7 @@ from denslice.analysis.analyzer import CACHED_WORDS, Analyzer
 from denslice.vectors import Floats, Ints, spread
 
 SIGNS = '.,;:!?()[]{}"'  # which change no word that they are beside
+_are_plain = re.compile(r"(?:[A-Z]?[a-z0-9]+|[A-Z0-9]+)(?:[-/](?:[A-Z]?[a-z0-9]+|[A-Z0-9]+))*").fullmatch
 FORM = "="  # before a word in normal form, as the vocabulary lists it for prefixes and misspelt words
 Numbers = npt.NDArray[np.int32]
 
@@ -76,20 +77,18 @@ class ChunkTerms:
         return np.fromiter(chain.from_iterable(found), np.uint64)
 
     def _number(self, chunk: str, language: str, numbers: dict[str, int]) -> int:
-        """Return the number of a new chunk: that of its word, if signs before and after it are all that it has more."""
-        word = chunk.strip(SIGNS)
-        if word == chunk:
-            return self._add(chunk, language)
-        if not _is_plain(word):
-            return self._add(word if _is_hyphenated(word) else chunk, language)
-        if word not in numbers:
-            numbers[word] = self._add(word, language)
-        return numbers[word]
+        """Return the number of a new chunk, which is that of its words in lower case if they are plain."""
+        words = plain_words(chunk)
+        if words is None:
+            return self._add(self._analyzer.split(chunk), language)
+        if words not in numbers:
+            numbers[words] = self._add(_between(words), language)
+        return numbers[words]
 
-    def _add(self, chunk: str, language: str) -> int:
-        """Analyse a chunk and return its number."""
+    def _add(self, forms: Sequence[str], language: str) -> int:
+        """Add the words of a chunk and return its number."""
         length, terms_of = 0, self._analyzer.terms_in(language)
-        for form in chunk.lower().split("-") if _is_hyphenated(chunk) else self._analyzer.split(chunk):
+        for form in forms:
             terms = terms_of[form]
             if terms.stem is None:
                 continue
@@ -110,12 +109,19 @@ class ChunkTerms:
         self._ids, self._weights, self._hashes, self._lengths = array("i"), array("f"), array("Q"), array("i")
 
 
-def _is_plain(chunk: str) -> bool:
-    return chunk.isascii() and chunk.isalnum()
+def plain_words(chunk: str) -> str | None:
+    """Return the words of a chunk in lower case, with what is between them, or None if they are not plain.
+
+    Most chunks are plain: they are analysed without patterns, and once for all ways to write them.
+    """
+    words = chunk.strip(SIGNS)
+    if words.endswith(("'s", "’s")) and words[-3:-2].isalpha():
+        words = words[:-2]
+    return words.lower() if _are_plain(words) else None
 
 
-# Most chunks that are seen once: plain words, with hyphens between them. Their words need no patterns.
-_is_hyphenated = re.compile(r"(?:[A-Z]?[a-z]+|[A-Z]+|[0-9]+)(?:-(?:[A-Z]?[a-z]+|[A-Z]+|[0-9]+))*").fullmatch
+def _between(words: str) -> list[str]:
+    return words.replace("/", "-").split("-")
 
 
 def stem_hash(stem: str) -> int:
