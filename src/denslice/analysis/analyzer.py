@@ -22,6 +22,7 @@ ANALYSIS = 2  # the version of the analysis, which every index keeps
 CACHED_WORDS = 1_000_000  # distinct words that a cache holds before it is cleared
 LONGEST_CACHED = 40  # characters; text without spaces makes longer ones, which hardly occur twice
 _has_word = regex.compile(r"[\p{L}\p{N}\p{So}\p{Emoji_Presentation}]").search
+_english_stops = frozenset(ENGLISH_STOP_WORDS)
 _chunks = re.compile(r"\S+")  # those of str.split
 
 Cached = TypeVar("Cached")
@@ -86,6 +87,10 @@ class Analyzer:
         """Yield the words of a text in a language with their places and terms."""
         return (AnalyzedWord(*span, self.terms(span[0], language)) for span in self.spans(text))
 
+    def new_terms(self, form: str, language: str) -> WordTerms:
+        """Return the terms of a word in normal form, without a cache."""
+        return STOP_WORD if form in self._stops(language) else word_terms(form, language)
+
     def terms(self, form: str, language: str) -> WordTerms:
         """Return the terms of a word in normal form: none for a stop word."""
         return self.terms_in(language)[form]
@@ -109,8 +114,12 @@ class Analyzer:
 
     def _stops(self, language: str) -> frozenset[str]:
         if self.stop_words is not None:
-            return frozenset(map(normal_form, self.stop_words))
-        return frozenset(ENGLISH_STOP_WORDS if language == ENGLISH else ())
+            return self._own_stops
+        return _english_stops if language == ENGLISH else frozenset()
+
+    @cached_property
+    def _own_stops(self) -> frozenset[str]:
+        return frozenset(map(normal_form, self.stop_words or ()))
 
     @cached_property
     def _written(self) -> WordCache[list[WrittenWord]]:

@@ -6,16 +6,18 @@ import re
 from array import array
 from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
 
 from denslice.analysis.analyzer import CACHED_WORDS, Analyzer
+from denslice.analysis.written_words import written_words
 from denslice.vectors import Floats, Ints, spread
 
 SIGNS = '.,;:!?()[]{}"'  # which change no word that they are beside
+_spaces = "".join(" " if char in '()[]{}"!?;' else char for char in map(chr, range(128)))  # for translate
 _are_plain = re.compile(r"(?:[A-Z]?[a-z0-9]+|[A-Z0-9]+)(?:[-/](?:[A-Z]?[a-z0-9]+|[A-Z0-9]+))*").fullmatch
 FORM = "="  # before a word in normal form, as the vocabulary lists it for prefixes and misspelt words
 Numbers = npt.NDArray[np.int32]
@@ -44,14 +46,16 @@ class ChunkTerms:
         """Return the numbers of the chunks of a text in a language."""
         if not text:
             return []
-        numbers, chunks = self._numbers.setdefault(language, {}), text.split()
-        found = list(map(numbers.get, chunks))
-        if None in found:
-            new = (chunk for chunk, number in zip(chunks, found, strict=True) if number is None)
-            for chunk in dict.fromkeys(new):
+        numbers, chunks = self._numbers.setdefault(language, {}), without_signs(text).split()
+        found: list[Any] = list(map(numbers.get, chunks))
+        at = 0
+        for _ in range(found.count(None)):
+            at = found.index(None, at)
+            chunk = chunks[at]
+            if chunk not in numbers:  # it may be new twice
                 numbers[chunk] = self._number(chunk, language, numbers)
-            return list(map(numbers.__getitem__, chunks))
-        return found  # type: ignore[return-value]
+            found[at] = numbers[chunk]
+        return found
 
     def forget(self) -> None:
         """Forget all chunks if there are very many; numbers that were returned before are no longer valid."""
@@ -80,33 +84,57 @@ class ChunkTerms:
         """Return the number of a new chunk, which is that of its words in lower case if they are plain."""
         words = plain_words(chunk)
         if words is None:
-            return self._add(self._analyzer.split(chunk), language)
+            return self._joined([word.form for word in written_words(chunk)], language)
         if words not in numbers:
-            numbers[words] = self._add(_between(words), language)
+            numbers[words] = self._joined(words.replace("/", "-").split("-"), language)
         return numbers[words]
 
-    def _add(self, forms: Sequence[str], language: str) -> int:
-        """Add the words of a chunk and return its number."""
-        length, terms_of = 0, self._analyzer.terms_in(language)
+    def _joined(self, forms: Sequence[str], language: str) -> int:
+        """Return the number of a chunk with these words: that of its word if there is one, or a new one."""
+        known = self._words.setdefault(language, {})
         for form in forms:
-            terms = terms_of[form]
-            if terms.stem is None:
-                continue
-            self._place(f"{FORM}{form}")
-            for term in terms.terms:
-                self._ids.append(self._place(term.token))
-                self._weights.append(term.in_docs)
-            self._hashes.append(stem_hash(terms.stem))
-            length += terms.length
+            if form not in known:
+                known[form] = self._add(form, language)
+        if len(forms) == 1:
+            return known[forms[0]]
+        for number in map(known.__getitem__, forms):
+            terms = slice(self._starts[number], self._starts[number + 1])
+            words = slice(self._word_starts[number], self._word_starts[number + 1])
+            self._ids.extend(self._ids[terms])
+            self._weights.extend(self._weights[terms])
+            self._hashes.extend(self._hashes[words])
+        return self._close(sum(self._lengths[known[form]] for form in forms))
+
+    def _add(self, form: str, language: str) -> int:
+        """Add a word and return its number as a chunk. No objects are kept, which the garbage collector would visit."""
+        terms = self._analyzer.new_terms(form, language)
+        if terms.terms:
+            self._place(FORM + form)
+            self._hashes.append(stem_hash(terms.terms[0].token))
+        for token, weight, _ in terms.terms:
+            self._ids.append(self._place(token))
+            self._weights.append(weight)
+        return self._close(terms.length)
+
+    def _close(self, length: int) -> int:
+        """End a chunk and return its number."""
         self._starts.append(len(self._ids))
         self._word_starts.append(len(self._hashes))
         self._lengths.append(length)
         return len(self._lengths) - 1
 
     def _clear(self) -> None:
-        self._numbers: dict[str, dict[str, int]] = {}  # by language
+        self._numbers: dict[str, dict[str, int]] = {}  # of chunks, by language
+        self._words: dict[str, dict[str, int]] = {}  # of words in normal form
         self._starts, self._word_starts = array("q", [0]), array("q", [0])
         self._ids, self._weights, self._hashes, self._lengths = array("i"), array("f"), array("Q"), array("i")
+
+
+def without_signs(text: str) -> str:
+    """Return a text without most signs between words, so that it has fewer different chunks, and the same words."""
+    if text.isascii() and "://" not in text and "www." not in text:
+        text = text.translate(_spaces)
+    return text.replace(", ", " ").replace(". ", " ")
 
 
 def plain_words(chunk: str) -> str | None:
@@ -118,10 +146,6 @@ def plain_words(chunk: str) -> str | None:
     if words.endswith(("'s", "’s")) and words[-3:-2].isalpha():
         words = words[:-2]
     return words.lower() if _are_plain(words) else None
-
-
-def _between(words: str) -> list[str]:
-    return words.replace("/", "-").split("-")
 
 
 def stem_hash(stem: str) -> int:
