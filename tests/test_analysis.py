@@ -14,7 +14,7 @@ from denslice.analysis.languages import CODES, known_languages, language_named
 from denslice.analysis.normal_forms import lower_case, normal_form, without_accents
 from denslice.analysis.terms import word_terms
 from denslice.analysis.written_words import written_words
-from denslice.encoders.chunk_terms import plain_words, without_signs
+from denslice.encoders.chunk_terms import SIGNS, plain_words, without_signs
 from denslice.errors import InputError
 
 TEXTS = st.text(st.characters(exclude_categories=()))
@@ -221,3 +221,9 @@ def test_the_short_way_of_plain_chunks_is_that_of_all_chunks(chunk: str) -> None
 @given(TEXTS | TYPED | st.text(st.sampled_from("ab .,;!?()[]{}\"wh:/'")))
 def test_signs_between_words_change_no_word(text: str) -> None:
     assert forms(without_signs(text)) == forms(text)
+
+
+@given((TEXTS | TYPED | st.text(st.sampled_from("ab.,;:!?()[]{}\"w1/'@"))).map("".join))
+def test_signs_around_a_chunk_change_no_word(text: str) -> None:
+    for chunk in text.split():
+        assert forms(chunk.strip(SIGNS)) == forms(chunk)

@@ -22,7 +22,7 @@ _mail = rf"(?![\p{{M}}.+\-])[{LETTERS}_.+\-]+@[{LETTERS}\-]+(?:\.[{LETTERS}\-]+)
 _outside = r"(?<![\p{L}\p{N}_]\p{M}*)"
 _language = rf"{_outside}[A-Za-z]{{1,2}}(?:\+\+|\#)(?![{LETTERS}_])"
 _tag = rf"{_outside}[\#@](?=\p{{L}})[{LETTERS}_]+"
-_number = r"(?<![\p{L}\p{N}_.,])\p{Nd}{1,3}(?:,\p{Nd}{3})+(?![\p{L}\p{N}_,])"
+_number = r"(?<![\p{L}\p{N}_])\p{Nd}{1,3}(?:,\p{Nd}{3})+(?![\p{L}\p{N}_]|,\p{N})"
 _dotted = rf"_*(?=[\p{{L}}\p{{N}}])[{LETTERS}][{LETTERS}_]*(?:\.[{LETTERS}_]+)*"
 _run = rf"(?:(?:[{SHORT_RUNS}]\p{{M}}*)+|(?:[{LONG_RUNS}]\p{{M}}*)+)"
 _finds = regex.compile(
@@ -58,7 +58,7 @@ def written_words(text: str) -> list[WrittenWord]:
             case "run":
                 found += _ngrams(match.group(), start)
             case "address":
-                found += _with_parts(match.group().rstrip(".,;:!?)]}'’»"), start)
+                found += _with_parts(match.group().rstrip(".,;:!?()[]{}'’»"), start)
             case "number":
                 found.append(WrittenWord(normal_form(match.group()).replace(",", ""), start, end))
             case "dotted":
