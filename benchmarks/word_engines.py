@@ -26,7 +26,9 @@ Facets = dict[str, dict[Any, int]]  # by field and value, values that no documen
 class WordEngine(Protocol):
     """An engine with an index in a folder."""
 
-    kinds: Sequence[str]  # of questions that it can answer
+    @property
+    def kinds(self) -> Sequence[str]:
+        """The kinds of questions that it can answer."""
 
     def build(self, docs: Sequence[Sentence]) -> None:
         """Write the index."""
@@ -152,7 +154,8 @@ class TantivyWords:
             case "phrase":
                 return tantivy.Query.phrase_query(self._schema, "text", list(question.words))
             case "prefix":
-                return tantivy.Query.phrase_prefix_query(self._schema, "text", [question.text])
+                # its query for prefixes stands for the first 50 words alone
+                return tantivy.Query.regex_query(self._schema, "text", f"{question.text}.*")
             case "fuzzy":
                 return tantivy.Query.fuzzy_term_query(self._schema, "text", question.text, distance=1)
             case _:
