@@ -24,8 +24,8 @@ import numpy as np
 
 import journal
 from denslice import Doc, Index
-from denslice.corpus.documents import read_docs
 from denslice.analysis.analyzer import Analyzer
+from denslice.corpus.documents import read_docs
 from quality import PACKAGES, judged
 
 NOTES, PLACES = 5, 10

@@ -23,9 +23,9 @@ import Stemmer
 
 import journal
 from denslice import Doc, Index, Query
+from denslice.analysis.analyzer import Analyzer
 from denslice.corpus.documents import read_docs, read_queries
 from denslice.corpus.runs import read_qrels
-from denslice.analysis.analyzer import Analyzer
 from denslice.reproduce.table_page import refresh
 from denslice.store.snapshot import Snapshot
 from slicing_tables import Floats, Result, Setting, draw, tables

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from denslice import Index, open_index
+from denslice.search import close_words
 from denslice.search.cpu import two_stage
 
 WAYS = ({"mode": "lexical"}, {"theta": 0.5}, {"candidates": 20, "candidates_from": "lexical"})  # with other loops each
@@ -23,10 +24,21 @@ def search(path: Path, options: dict[str, Any]) -> None:
     open_index(path).search_vectors(query, dense=None if "mode" in options else DENSE[0], **options)
 
 
+def correct(path: Path) -> None:
+    """Look for near words with compiled loops, however small the vocabulary is."""
+    close_words.SMALL_VOCABULARY = -1
+    open_index(path).search("recieve")
+
+
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(2) as pool:
         path = Path(folder) / "my.idx"
         weights = sp.random(50, 20, 0.3, format="csr", dtype=np.float32, rng=np.random.default_rng(0))
         with Index.create(path, "vectors", vocab=20, slices=4, slicing="learned") as index:
             index.add_vectors([str(row) for row in range(50)], weights, dense=DENSE)
+        words = Path(folder) / "words.idx"
+        with Index.create(words, "bm25") as index:
+            index.add([{"id": "1", "text": "to receive"}])
+        done = pool.submit(correct, words)
         list(pool.map(partial(search, path), WAYS))
+        done.result()

@@ -73,8 +73,8 @@ def uncut(path: Path, options: IndexOptions) -> Index:
 
 
 def as_bm25s(docs: list[Doc]) -> dict[str, float]:
-    """The average length that bm25s measures."""
-    return {"average_length": sum(len(Analyzer().words(doc.contents)) for doc in docs) / len(docs)}
+    """The average length that bm25s measures, and titles that count as text, as it knows no fields."""
+    return {"average_length": sum(len(Analyzer().words(doc.contents)) for doc in docs) / len(docs), "title": 1.0}
 
 
 def run(index: Index, queries: list[Query]) -> Run:

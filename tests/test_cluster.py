@@ -22,7 +22,7 @@ from denslice.cluster.cluster_folder import Layout
 from denslice.cluster.replicas import ReplicaOptions
 from denslice.corpus.documents import read_docs
 from denslice.options import IndexKeywords
-from denslice.records import Ranking
+from denslice.rankings import Ranking
 from denslice.store.snapshot import Snapshot
 from three_nodes import Nodes, Unseen, questions, three_nodes, wait_until_gone, write_texts
 

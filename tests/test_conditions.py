@@ -24,7 +24,9 @@ from denslice.cluster.replicas import Replicas
 from denslice.cluster.shard import Head, new_shard
 from denslice.index.doc_batches import cut_docs, encode_batches
 from denslice.options import SearchOptions
-from denslice.records import Clause, Doc, Query, Ranking
+from denslice.queries import Clause, Query
+from denslice.rankings import Ranking
+from denslice.records import Doc
 from denslice.search.conditions import EXACT, PREFIX, HeldWords, analyzer_of, holds, may_hold
 from denslice.serve.limits import Limits
 from serving import live

@@ -17,7 +17,8 @@ import pytest
 from denslice.corpus.documents import read_docs, read_queries
 from denslice.corpus.formats.source_file import Problem
 from denslice.errors import DensliceWarning, InputError, MissingExtraError
-from denslice.records import Doc, Query
+from denslice.queries import Query
+from denslice.records import Doc
 
 DATA = Path(os.environ.get("DENSLICE_DATA", Path(__file__).parents[2] / "shared" / "data"))
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"no collections at {DATA}; set DENSLICE_DATA")

@@ -21,7 +21,7 @@ from denslice.errors import InputError, MissingExtraError
 from denslice.evaluate import Evaluation, as_run, evaluate, without_self
 from denslice.evaluate.comparison import holm, p_values, paired_p
 from denslice.evaluate.evaluation import Run
-from denslice.records import Ranking
+from denslice.rankings import Ranking
 
 MEASURES = ("nDCG@10", "RR@10", "R@1000", "AP", "AP@5", "P@3", "RR", "nDCG", "R@2")
 QRELS = "q1 0 d1 2\nq1 0 d2 1\nq1 0 d3 0\nq2 0 d4 1\nq3 0 d5 1\n"

@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as hnp
 
 from denslice import Index, InputError, Query, Ranking
 from denslice.encoders.bm25 import Bm25
-from denslice.records import Term
+from denslice.rankings import Term
 from denslice.slicing import KINDS
 from denslice.vectors import Encoded
 

@@ -24,7 +24,7 @@ from denslice.index.reader import Reader
 from denslice.index.result_pages import arranged_page, match_counts
 from denslice.index.writer import Writer
 from denslice.options import SearchOptions
-from denslice.records import Query
+from denslice.queries import Query
 from denslice.search.cpu import two_stage
 from denslice.vectors import Encoded, lexical_csr
 

@@ -20,7 +20,8 @@ import pytest
 from denslice import Index, InputError, MissingExtraError
 from denslice.frames import records_of
 from denslice.json_cells import arrow_rows, distinct_names, json_cell
-from denslice.records import Doc, Ranking, checked_docs
+from denslice.rankings import Ranking
+from denslice.records import Doc, checked_docs
 
 ROWS = [{"id": 1, "text": "a red fox", "year": 2020}, {"id": 2, "text": "a blue whale"}]
 

@@ -26,7 +26,8 @@ from denslice.grouping import (
     passage_weights,
 )
 from denslice.index.doc_batches import DocBatch
-from denslice.records import Doc, Place, Ranking
+from denslice.rankings import Ranking
+from denslice.records import Doc, Place
 from denslice.search.cpu import two_stage
 from denslice.vectors import Encoded, lexical_csr
 

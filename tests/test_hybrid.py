@@ -16,7 +16,7 @@ from hypothesis.extra import numpy as hnp
 
 from denslice import DensliceWarning, Index, InputError, Slicing, densify
 from denslice.gip import gip_full
-from denslice.records import Ranking
+from denslice.rankings import Ranking
 from denslice.search.cpu import two_stage
 
 VOCAB, DIMENSIONS = 12, 3

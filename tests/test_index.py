@@ -503,6 +503,7 @@ def test_an_index_with_a_file_lost_or_cut_short_does_not_open(index: Index, dama
 
 def test_the_public_names_are_these() -> None:
     assert sorted(denslice.__all__) == [
+        "Clause",
         "DensliceError",
         "DensliceWarning",
         "Doc",

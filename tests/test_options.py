@@ -114,12 +114,14 @@ def test_http_has_every_option_of_a_search() -> None:
     told = {name: (one.default, one.description) for name, one in fields.items()}
     both = {name: (default, helps(SearchOptions)[name]) for name, default in defaults(SearchOptions).items()}
     assert both.items() <= told.items()
-    assert set(told) - set(both) == {"query", "queries", "explain"}
+    assert set(told) - set(both) == {"query", "queries", "explain", "highlight"}
 
 
 def test_http_has_every_option_of_a_search_for_similar_documents() -> None:
     fields = pytest.importorskip("denslice.serve.api").SimilarQuery.model_fields
-    told = {name: (one.default, one.description) for name, one in fields.items() if name != "explain"}
+    told = {
+        name: (one.default, one.description) for name, one in fields.items() if name not in ("explain", "highlight")
+    }
     assert told == {name: (default, helps(SearchOptions)[name]) for name, default in defaults(SearchOptions).items()}
 
 

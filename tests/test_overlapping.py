@@ -104,7 +104,8 @@ def test_two_writers_that_bring_new_words_agree_on_their_ids(tmp_path: Path) -> 
     assert state(index) == state(after)
     assert index.search("elk").ids == ("3", "4")
     words = Snapshot(index.path).words
-    assert [words.word(id) for id in range(len(words))] == ["ant", "bee", "elk", "fox", "cat", "dog"]
+    stems = [word for word in map(words.word, range(len(words))) if not word.startswith("=")]
+    assert stems == ["ant", "bee", "elk", "fox", "cat", "dog"]
     assert leftovers(index) == []
 
 

@@ -10,7 +10,7 @@ from denslice import Explanation, Index
 from denslice.analysis.analyzer import Analyzer
 from denslice.encoders.bm25 import _bucket
 from denslice.encoders.chunk_terms import stem_hash
-from denslice.records import Term
+from denslice.rankings import Term
 
 ASKED = "heat transfer"
 WORDS = tuple("".join(letters) for letters in product("bdklmprtvz", "aou", "bdgklmnprt"))

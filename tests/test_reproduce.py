@@ -20,7 +20,7 @@ from denslice.encoders.model_config import ModelConfig
 from denslice.encoders.torch.bi_encoder import BiEncoder
 from denslice.errors import MissingExtraError
 from denslice.evaluate.evaluation import as_run, evaluate
-from denslice.records import Ranking
+from denslice.rankings import Ranking
 from denslice.reproduce import definition, figure3_plot, measuring, paper_figures, table1, table3
 from denslice.reproduce.cells import Cells, Figures, IndexSetting, Setting, as_in_paper, whole, with_full_query
 from denslice.reproduce.collection import Collection, read_collection

@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 
 from denslice import Index, InputError
 from denslice.__main__ import app
-from denslice.records import DEEPEST_META, Doc, Hit
+from denslice.rankings import Hit
+from denslice.records import DEEPEST_META, Doc
 from denslice.serve.limits import Access
 from serving import KEY, Live, live
 

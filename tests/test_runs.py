@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from denslice.corpus.runs import read_qrels, read_run, write_run
 from denslice.errors import InputError
 from denslice.evaluate.evaluation import evaluate_files
-from denslice.records import Ranking
+from denslice.rankings import Ranking
 
 DATA = Path(os.environ.get("DENSLICE_DATA", Path(__file__).parents[2] / "shared" / "data"))
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"no collections at {DATA}; set DENSLICE_DATA")

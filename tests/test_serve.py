@@ -16,7 +16,8 @@ import pytest
 
 from denslice import Index, IndexFormatError, InputError
 from denslice.index.index_info import IndexInfo
-from denslice.records import Query, Ranking
+from denslice.queries import Query
+from denslice.rankings import Ranking
 from denslice.serve.background import Background
 from denslice.serve.http_app import make_app
 from denslice.serve.http_server import make_server
@@ -580,6 +581,7 @@ def test_the_description_names_every_address(served: Live) -> None:
         "/search",
         "/documents/{id}",
         "/documents/{id}/similar",
+        "/suggest",
         "/documents",
         "/index",
         "/healthz",
@@ -606,7 +608,8 @@ def test_an_index_of_ready_vectors_is_not_served(tmp_path: Path) -> None:
 def test_an_empty_index_and_one_of_one_document_are_served(tmp_path: Path) -> None:
     empty = Index.create(tmp_path / "e.idx", "bm25")
     with live(empty, access=WRITER) as running:
-        nothing = {"hits": [], "missing": [], "cursor": None, "matching": None, "facets": {}}
+        nothing: dict[str, Any] = {"hits": [], "corrections": [], "missing": [], "cursor": None, "matching": None}
+        nothing["facets"] = {}
         assert running.search("anything").json()["results"] == [{"query": "anything", **nothing}]
         assert running.search("").json()["results"][0]["hits"] == []
         body = {"documents": [{"id": "only", "text": "one alone"}]}

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from denslice.errors import InputError
-from denslice.records import Clause, Query
+from denslice.queries import Clause, Query
 from denslice.search.typed_queries import MOST_OPERATORS, parsed
 
 FIELDS = {"title", "year", "author"}

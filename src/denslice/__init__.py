@@ -21,13 +21,16 @@ from denslice.errors import (
 from denslice.gip import gip
 from denslice.index.index import Index, open_index
 from denslice.index.index_info import IndexInfo
-from denslice.records import Doc, Explanation, Hit, Query, Ranking
+from denslice.queries import Clause, Query
+from denslice.rankings import Explanation, Hit, Ranking
+from denslice.records import Doc
 from denslice.slicing import Slicing
 from denslice.vectors import Encoded, Slices
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Clause",
     "DensliceError",
     "DensliceWarning",
     "Doc",

@@ -307,6 +307,7 @@ class RetrieverKeywords(TypedDict, total=False):
     lam: float | None
     candidates_from: str
     pruning: float
+    fuzzy: bool
     min_score: float | None
     device: str
     leave_out: Sequence[str]

@@ -1,4 +1,4 @@
-"""The records that move through denslice: documents and queries in, hits and explanations out.
+"""The documents that move through denslice, and the checks of what callers give.
 
 All are frozen: a step returns new records and never edits old ones.
 """
@@ -7,29 +7,22 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, overload
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from denslice.errors import InputError
 from denslice.frames import ArrowStream, records_of
-from denslice.hit_tables import arrow_table, pandas_table
-from denslice.marked_text import Highlight
 from denslice.scalars import is_whole, python_scalar
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import pyarrow as pa
 
 ID_FIELDS = ("id", "_id", "docid")
 TEXT_FIELDS = ("text", "contents", "content")
 META_FIELDS = ("meta", "metadata")
 SCORE_FIELDS = ("score", "lexical", "dense")
-FOUND_FIELDS = (*SCORE_FIELDS, "passages", "terms", "lost", "explanation", "cut")  # that a search adds to a document
-CLAUSES = {"word": "{}", "phrase": '"{}"', "prefix": "{}*", "fuzzy": "{}~"}  # how each kind is typed
+# Fields that a search adds to a document.
+FOUND_FIELDS = (*SCORE_FIELDS, "passages", "terms", "lost", "explanation", "cut", "highlights")
 DEEPEST_META = 64  # levels of metadata, the same for Python, HTTP and files
 LARGEST_FLOAT32 = 3.4028234e38
 Progress = Callable[[int], None]  # is called with the number of documents that were done since the last call
@@ -60,7 +53,7 @@ class Doc:
         """
         rest = _without_places(_without_scores(fields))
         meta = {name: value for field in META_FIELDS for name, value in _object(rest.pop(field, None), field).items()}
-        id, text = _take(rest, ID_FIELDS), _take(rest, TEXT_FIELDS)
+        id, text = take_field(rest, ID_FIELDS), take_field(rest, TEXT_FIELDS)
         title, vector = rest.pop("title", None), rest.pop("vector", None)
         if text is None and title is None and vector is None:
             _check_for_text(fields)
@@ -91,82 +84,6 @@ class Doc:
 GivenDocs = Iterable[Doc | Mapping[str, Any]] | ArrowStream  # documents as callers give them, also in a data frame
 
 
-@dataclass(frozen=True, slots=True)
-class Clause:
-    """What a document may hold: a word, a phrase, any word with this prefix, or any word that is spelt like this one.
-
-    `field` is the title or a field of metadata. Without one, a clause is about the title and the text.
-    """
-
-    text: str
-    kind: str = "word"
-    field: str = ""
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.text, str) or not isinstance(self.field, str):
-            raise InputError(f"the text and the field of a clause are strings, not {self.text!r} and {self.field!r}")
-        if self.kind not in CLAUSES:
-            raise InputError(f"a clause of kind {self.kind!r}; choose one of {', '.join(CLAUSES)}")
-
-    def __str__(self) -> str:
-        """Return the clause as people type it."""
-        return (f"{self.field}:" if self.field else "") + CLAUSES[self.kind].format(self.text)
-
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    """One query: a text, or a ready vector for an index of ready vectors, and conditions on the documents to return.
-
-    A document has to hold every word or clause of `must`, of several in a tuple at least one, every phrase of
-    `phrases`, and nothing of `must_not`. A word stands for all words with its stem; the words of a phrase follow each
-    other as they are. Conditions add nothing to a score: `text` and the clauses of `should` are scored.
-    """
-
-    id: str = ""
-    text: str = ""
-    vector: Mapping[str, float] | None = None
-    must: Sequence[str | Clause | Sequence[str | Clause]] = ()
-    must_not: Sequence[str | Clause] = ()
-    phrases: Sequence[str] = ()
-    should: Sequence[str | Clause] = ()
-
-    def __post_init__(self) -> None:
-        for name in ("must", "must_not", "phrases", "should"):
-            if (given := getattr(self, name)) != ():
-                object.__setattr__(self, name, _listed(name, given))
-
-    @property
-    def required(self) -> tuple[tuple[Clause, ...], ...]:
-        """What a document has to hold: at least one clause of each tuple."""
-        phrases = [(Clause(phrase, "phrase"),) for phrase in self.phrases]
-        return (*phrases, *(tuple(map(_clause, _alternatives(one))) for one in self.must))
-
-    @property
-    def excluded(self) -> tuple[Clause, ...]:
-        """What a document must not hold."""
-        return tuple(map(_clause, self.must_not))
-
-    @property
-    def optional(self) -> tuple[Clause, ...]:
-        """What is scored beside the words of the text."""
-        return tuple(map(_clause, self.should))
-
-    @property
-    def conditions(self) -> tuple[str, ...]:
-        """The conditions as people type them."""
-        required = (" OR ".join(map(_required, some)) for some in self.required)
-        return (*required, *(f"-{one}" for one in self.excluded))
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Query:
-        """Return the query of a JSON object; other fields are ignored."""
-        rest = dict(fields)
-        id, text = checked_id(_take(rest, (*ID_FIELDS, "qid"))), _take(rest, (*TEXT_FIELDS, "query"))
-        if not isinstance(text, str | None):
-            raise InputError(f"text is {type(text).__name__}, expected a string")
-        return cls(id, text or "", checked_vector(rest.get("vector")))
-
-
 class Place(NamedTuple):
     """Where a passage is in the text of its document: its characters, the headings above it, and its page from 1."""
 
@@ -174,249 +91,6 @@ class Place(NamedTuple):
     end: int
     heading: str = ""
     page: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Passage:
-    """A part of a document that matches: its number in the document from 0, its text, where that is, and its scores.
-
-    `start`, `end` and `document_length` count the characters of the document's text. A passage is scored as a document
-    of its own.
-    """
-
-    number: int
-    text: str
-    start: int
-    end: int
-    heading: str = ""
-    page: int | None = None
-    score: float = 0.0
-    lexical: float = 0.0
-    dense: float = 0.0
-    document_length: int = 0
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the passage is all of its document."""
-        return self.end - self.start == self.document_length
-
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """One result. `score` is `lexical` plus `dense`, which is λ times the dense inner product.
-
-    `passages` are the document's best passages, best first. If passages were searched, a hit is one passage: `text` is
-    its text, and the id, title and metadata are those of its document.
-    """
-
-    id: str
-    score: float
-    lexical: float
-    dense: float
-    text: str = ""
-    title: str = ""
-    meta: Mapping[str, Any] = field(default_factory=dict)
-    passages: tuple[Passage, ...] = ()
-    asked: AskedQuery | None = field(default=None, repr=False, compare=False)
-
-    @property
-    def highlights(self) -> tuple[Highlight, ...]:
-        """Snippets of the title and the passages in which the words of the query are marked, best passage first."""
-        return self.asked.highlights(self) if self.asked else ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the hit as a JSON object, from which `Doc.from_dict` reads the document."""
-        scores = {"id": self.id, "score": self.score, "lexical": self.lexical, "dense": self.dense}
-        passages = {"passages": [asdict(passage) for passage in self.passages]}
-        return scores | Doc(self.id, self.text, self.title, self.meta).to_dict() | passages
-
-
-FoundDoc = tuple[Doc, tuple[Passage, ...]]  # a document that was found, with its best passages
-
-
-class Correction(NamedTuple):
-    """A word of a query that the collection does not have, and the word that it is taken for."""
-
-    typed: str
-    meant: str
-
-    def __str__(self) -> str:
-        return f"{self.typed} → {self.meant}"
-
-
-class AskedQuery(Protocol):
-    """The query of a ranking as it was encoded, with the commit that was searched."""
-
-    def corrections(self) -> tuple[Correction, ...]:
-        """Return the words that the collection does not have, with those that they are taken for."""
-
-    def highlights(self, hit: Hit) -> tuple[Highlight, ...]:
-        """Return snippets of a hit with the words of the query marked."""
-
-    def tokens(self) -> set[str]:
-        """Return the query's tokens."""
-
-    def explain(self, id: str, passage: int | None = None) -> Explanation:
-        """Explain the score of the document with this id, or of one of its passages."""
-
-
-class MatchCounts(NamedTuple):
-    """How many documents match a query, and how many of them have each value of some fields."""
-
-    matching: int
-    facets: Mapping[str, Mapping[Any, int]] = {}
-
-
-class SearchedPage(Protocol):
-    """The page of results that a ranking is."""
-
-    @property
-    def has_facets(self) -> bool:
-        """Whether values of fields are to be counted."""
-
-    @property
-    def is_arranged(self) -> bool:
-        """Whether the hits are sorted by a field or in groups."""
-
-    def counts(self) -> MatchCounts:
-        """Count the documents that match."""
-
-    def cursor(self) -> str | None:
-        """Return what continues after the page, or None if no more follow."""
-
-
-@dataclass(frozen=True)
-class Ranking(Sequence[Hit]):
-    """The documents found for one query, best first: a sequence of hits, or the lines of one query in a run.
-
-    Texts and metadata are fetched with the first access to a hit, from the snapshot that was searched.
-    """
-
-    query_id: str
-    ids: tuple[str, ...]
-    scores: tuple[float, ...]
-    parts: tuple[tuple[float, float], ...] = field(default=(), repr=False)  # lexical and weighted dense score of each
-    documents: Callable[[], Sequence[FoundDoc]] | None = field(default=None, repr=False, compare=False)
-    asked: AskedQuery | None = field(default=None, repr=False, compare=False)
-    missing: tuple[str, ...] = ()  # shards of a cluster that did not answer: their documents are missing
-    passages: tuple[int, ...] = ()  # the number of each passage in its document, if passages were searched
-    page: SearchedPage | None = field(default=None, repr=False, compare=False)
-
-    @cached_property
-    def _hits(self) -> tuple[Hit, ...]:
-        docs: Sequence[FoundDoc] = self.documents() if self.documents else [(Doc(id), ()) for id in self.ids]
-        parts = self.parts or [(score, 0.0) for score in self.scores]
-        found = zip(docs, self.scores, parts, strict=True)
-        asked = self.asked
-        return tuple(Hit(d.id, score, *both, d.text, d.title, d.meta, some, asked) for (d, some), score, both in found)
-
-    @cached_property
-    def _counts(self) -> MatchCounts:
-        if self.page is None:
-            raise InputError("this ranking was read from a run, and only a search counts the documents that match")
-        return self.page.counts()
-
-    @property
-    def matching(self) -> int:
-        """How many documents match: they have a word of the query and pass its filter. Counted on first access.
-
-        If the query has no words, or is searched by dense vectors alone, all documents that pass the filter match.
-        """
-        return self._counts.matching
-
-    @property
-    def facets(self) -> Mapping[str, Mapping[Any, int]]:
-        """For each field of the option `facets`, how many matching documents have each value, most frequent first."""
-        return self._counts.facets if self.page and self.page.has_facets else {}
-
-    @cached_property
-    def cursor(self) -> str | None:
-        """What the option `cursor` takes to continue after the last hit, or None if no more follow."""
-        return self.page.cursor() if self.page else None
-
-    def explain(self, id: str | int, passage: int | None = None) -> Explanation:
-        """Explain the score of the document with this id, or of its passage with this number.
-
-        The query is not encoded again.
-        """
-        if self.asked is None:
-            raise InputError("this ranking was read from a run, and only a search can explain its scores")
-        return self.asked.explain(given_id(id), passage)
-
-    def explanations(self) -> list[Explanation]:
-        """Explain the score of each hit, in their order."""
-        numbers: Sequence[int | None] = self.passages or [None] * len(self.ids)
-        return [self.explain(id, number) for id, number in zip(self.ids, numbers, strict=True)]
-
-    @property
-    def corrections(self) -> tuple[Correction, ...]:
-        """The words of the query that the collection does not have, with those that they are taken for."""
-        return self.asked.corrections() if self.asked else ()
-
-    def tokens(self) -> set[str]:
-        """Return the query's tokens, to find them in the texts of the hits."""
-        return self.asked.tokens() if self.asked else set()
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Return the hits as a data frame: rank, id, score, lexical, dense, title, text, and the fields of metadata.
-
-        A field of metadata that has the name of another column is called `meta.NAME`.
-        """
-        return pandas_table([hit.to_dict() for hit in self], self.passages)
-
-    def to_arrow(self) -> pa.Table:
-        """Return the hits as an Arrow table with the columns of `to_pandas`."""
-        return arrow_table([hit.to_dict() for hit in self], self.passages)
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    @overload
-    def __getitem__(self, at: int) -> Hit: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[Hit]: ...
-
-    def __getitem__(self, at: int | slice) -> Hit | Sequence[Hit]:
-        return self._hits[at]
-
-
-@dataclass(frozen=True, slots=True)
-class Term:
-    """The contribution of one token to a score: query_weight · doc_weight.
-
-    `token` is the word or phrase of the document. Phrases share token ids by a hash: if `collision` is true, the query
-    and the document have different phrases with this id, and some or all of the contribution is due to chance.
-    """
-
-    token: str
-    query_weight: float
-    doc_weight: float
-    contribution: float
-    collision: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """The explanation of a document's score: the contributions of `terms` and `dense` sum to `score`.
-
-    `lost` are query tokens that the document has and the slicing dropped, with the contributions they would have made.
-    In a document of several passages, `dense` is the sum of `best`, which its best passage adds, and `mean`, which
-    comes from all of them. `passage` is the number of the best passage by dense score, or of the one explained.
-    `conditions` are those of the query, as people type them, and `corrections` its words that were taken for others.
-    """
-
-    id: str
-    score: float
-    lexical: float
-    dense: float
-    terms: tuple[Term, ...]
-    lost: tuple[Term, ...]
-    best: float = 0.0
-    mean: float = 0.0
-    passage: int | None = None
-    conditions: tuple[str, ...] = ()
-    corrections: tuple[str, ...] = ()
 
 
 def checked_docs(docs: object, first: int = 0) -> Iterator[Doc]:
@@ -533,30 +207,6 @@ def json_object(fields: Mapping[Any, object], name: str = "") -> dict[str, Any]:
     return {str(key): json_value(value, f"{name}.{key}" if name else f"field {key!r}") for key, value in fields.items()}
 
 
-def _listed(name: str, given: object) -> tuple[Any, ...]:
-    """Return the words and clauses of a query as a tuple; raise InputError if they are anything else."""
-    if isinstance(given, str | Clause) or not isinstance(given, Iterable):
-        raise InputError(f"{name} is {given!r}, expected a list such as [{str(given)!r}]")
-    listed = tuple(_listed(name, one) if name == "must" and isinstance(one, list | tuple) else one for one in given)
-    kinds = str if name == "phrases" else str | Clause | tuple if name == "must" else str | Clause
-    if wrong := [one for one in listed if not isinstance(one, kinds)]:
-        raise InputError(f"{name} has {wrong[0]!r}, which is {type(wrong[0]).__name__}; expected a string or a Clause")
-    return listed
-
-
-def _alternatives(one: str | Clause | Sequence[str | Clause]) -> Sequence[str | Clause]:
-    return (one,) if isinstance(one, str | Clause) else one
-
-
-def _clause(one: str | Clause) -> Clause:
-    return Clause(one) if isinstance(one, str) else one
-
-
-def _required(clause: Clause) -> str:
-    """Return a clause as people require it: a phrase and a field need no sign."""
-    return str(clause) if clause.field or clause.kind == "phrase" else f"+{clause}"
-
-
 def _checked(doc: Doc) -> Doc:
     """Return the document with its id as a string and its metadata as JSON holds it; raise InputError if it cannot."""
     id = checked_id(doc.id)
@@ -609,7 +259,7 @@ def _known_to_json(value: object) -> object:
     return known
 
 
-def _take(fields: dict[str, Any], names: tuple[str, ...]) -> Any:
+def take_field(fields: dict[str, Any], names: tuple[str, ...]) -> Any:
     found = [name for name in names if name in fields]
     return fields.pop(found[0]) if found else None
 

@@ -14,7 +14,8 @@ except ModuleNotFoundError as error:
 from denslice.adapters.hit_metadata import metadata, unique_id
 from denslice.index.index import Index
 from denslice.options import PAGE_OPTIONS, OpenOptions, RetrieverKeywords, SearchOptions, shown, takes
-from denslice.records import Hit, json_object
+from denslice.rankings import Hit
+from denslice.records import json_object
 from denslice.scalars import whole_number
 
 COMPARISONS = {"==": "eq", "!=": "ne", ">": "gt", ">=": "gte", "<": "lt", "<=": "lte", "in": "in"}

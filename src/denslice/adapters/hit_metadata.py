@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from denslice.records import Hit
+from denslice.rankings import Hit
 
 
 def unique_id(hit: Hit, group: bool) -> str:

@@ -19,7 +19,7 @@ from denslice.adapters.hit_metadata import metadata, unique_id
 from denslice.cluster.cluster import Cluster
 from denslice.index.index import Index
 from denslice.options import PAGE_OPTIONS, SearchOptions, shown
-from denslice.records import Hit
+from denslice.rankings import Hit
 
 
 class DensliceRetriever(BaseRetriever):
@@ -37,6 +37,7 @@ class DensliceRetriever(BaseRetriever):
     candidates_from: str = SearchOptions.candidates_from
     pruning: float = SearchOptions.pruning
     where: Mapping[str, Any] | None = SearchOptions.where
+    fuzzy: bool = SearchOptions.fuzzy
     min_score: float | None = SearchOptions.min_score
     group: bool = False  # what is retrieved is for a model to read
 

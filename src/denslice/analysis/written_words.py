@@ -68,7 +68,7 @@ def written_words(text: str) -> list[WrittenWord]:
 def _dotted_words(text: str, start: int, end: int) -> list[WrittenWord]:
     """Return an identifier, version, abbreviation or plain word, with its parts."""
     written = text[start:end]
-    if end - start == 1 and _is_elided(text, start):
+    if len(unicodedata.normalize("NFC", written)) == 1 and _is_elided(text, start, end):
         return []
     form = normal_form(written)
     if form.isalnum() and (written == form or written[1:] == form[1:]):  # a plain word, at most with a capital
@@ -78,9 +78,9 @@ def _dotted_words(text: str, start: int, end: int) -> list[WrittenWord]:
     return _with_parts(written, start)
 
 
-def _is_elided(text: str, at: int) -> bool:
+def _is_elided(text: str, start: int, end: int) -> bool:
     """Return whether a letter is what an apostrophe leaves of a word, as in dog's and l'amour."""
-    before, after = text[max(0, at - 2) : at], text[at + 1 : at + 3]
+    before, after = text[max(0, start - 2) : start], text[end : end + 2]
     return bool(_after_apostrophe(before) or _before_apostrophe(after))
 
 

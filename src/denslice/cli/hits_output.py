@@ -16,7 +16,7 @@ from denslice.cli.output import DIM_STYLE, NAME_STYLE, console, on_one_line, wri
 from denslice.cli.place_labels import line_of, place_label
 from denslice.index.followed_paths import file_of
 from denslice.index.index import Index
-from denslice.records import Explanation, Hit, Passage, Ranking, Term
+from denslice.rankings import Explanation, Hit, Passage, Ranking, Term
 from denslice.search.matches import MATCHED_CHARACTERS, TextAnalyzer, excerpt, matches, text_analyzer
 
 SNIPPET_LEAD = 30  # characters of a snippet before its first match, or fewer of a short one

@@ -8,7 +8,8 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from denslice.cli.output import on_one_line
-from denslice.records import Passage, Place
+from denslice.rankings import Passage
+from denslice.records import Place
 
 SEPARATOR = " › "  # between the headings of a path
 LEAST = 8  # characters of a path that say something

@@ -21,7 +21,8 @@ from denslice.index.match_requests import MatchRequest
 from denslice.index.reader import Reader
 from denslice.index.similar import StoredVectors
 from denslice.options import ON_CPU, OpenOptions, SearchOptions
-from denslice.records import Doc, Explanation, FoundDoc, Place
+from denslice.rankings import Explanation, FoundDoc
+from denslice.records import Doc, Place
 from denslice.search.query import Found, QueryVectors
 
 

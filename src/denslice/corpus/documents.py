@@ -26,7 +26,8 @@ from denslice.corpus.reading_pool import FileTask, read_files
 from denslice.corpus.roots import Root, located
 from denslice.corpus.stdin_file import copied_pipe, copied_stdin
 from denslice.errors import InputError, UnreadableError, warn
-from denslice.records import Doc, Query, checked_id
+from denslice.queries import Query
+from denslice.records import Doc, checked_id
 from denslice.vectors import lexical_csr
 
 if TYPE_CHECKING:

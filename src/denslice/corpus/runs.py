@@ -17,7 +17,8 @@ import numpy as np
 from denslice.corpus.datasets import is_dataset, load_dataset
 from denslice.corpus.lines import located, read_lines, reading
 from denslice.errors import InputError
-from denslice.records import Ranking, checked_id
+from denslice.rankings import Ranking
+from denslice.records import checked_id
 
 LARGEST_RUN_SCORE = 3.4e38  # just below the maximum of float32
 _space = re.compile(r"\s")

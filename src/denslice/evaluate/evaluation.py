@@ -14,7 +14,7 @@ import numpy as np
 
 from denslice.corpus.runs import read_qrels, read_run, run_id
 from denslice.errors import InputError, MissingExtraError
-from denslice.records import Ranking
+from denslice.rankings import Ranking
 
 DEFAULT_MEASURES = ("nDCG@10", "RR@10", "R@1000")
 Run = Mapping[str, Mapping[str, float]]  # query → document → score

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from denslice.grouping import PASSAGE_SHARE
-from denslice.records import Doc, FoundDoc, Passage, Place
+from denslice.rankings import FoundDoc, Passage
+from denslice.records import Doc, Place
 from denslice.search.passage_hits import passage_query, score_passages
 from denslice.search.query import Found, QueryVectors
 from denslice.store.segment import Segment

@@ -6,15 +6,16 @@ The answers of all shards make that of the whole collection.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from denslice.options import SearchOptions
-from denslice.records import Query
+from denslice.queries import Query
+from denslice.search.conditions import Conditions
 from denslice.search.facets import count_rows, count_values, holding_any
 from denslice.search.field_groups import best_of_groups, group_members
 from denslice.search.field_order import FieldOrder, KeyedRows
@@ -29,8 +30,8 @@ class ShardReader(Protocol):
 
     snapshot: Snapshot
 
-    def admitted(self, query: Query, options: SearchOptions) -> list[Mask]:
-        """Return for each segment a mask of the rows that pass the filter and meet the conditions of the query."""
+    def meeting(self, conditions: Conditions, where: Mapping[str, Any] | None) -> list[Mask]:
+        """Return for each segment a mask of the rows that pass a filter and meet conditions."""
 
     def find_within(self, query: QueryVectors, options: SearchOptions, masks: Sequence[Mask]) -> Found:
         """Return the k best documents among the rows of the masks."""
@@ -45,14 +46,23 @@ class AskedOf(NamedTuple):
 
     def admitted(self, reader: ShardReader) -> list[Mask]:
         """Return the rows that pass the filter and meet the conditions."""
-        return reader.admitted(self.query, self.options)
+        return reader.meeting(self.vectors.conditions, self.options.where)
+
+    @property
+    def are_all_hits(self) -> bool:
+        """Whether every row that is admitted is a hit: it meets what is required, or nothing is scored."""
+        conditions = self.vectors.conditions
+        return bool(conditions.must or (conditions and not len(self.vectors.keys) and self.vectors.dense is None))
 
     def matching(self, reader: ShardReader) -> list[Mask]:
         """Return the rows that match: of those admitted, all that hold a word of the query, or all if it has none.
 
-        Words that the collection does not have match nothing, unless dense vectors are searched too.
+        All that meet a required condition match. Words that the collection does not have match nothing, unless dense
+        vectors are searched too.
         """
         admitted, segments = self.admitted(reader), reader.snapshot.segments
+        if self.are_all_hits:
+            return admitted
         if len(self.vectors.keys):
             return holding_any(segments, admitted, self.vectors.keys)
         if self.vectors.dense is None and self.query.text.strip():
@@ -62,14 +72,14 @@ class AskedOf(NamedTuple):
     def finder(self, reader: ShardReader) -> FindWithin:
         """Return a search of this query among the rows of masks. Dense scores are computed once for all searches.
 
-        If the query has only conditions, all rows that meet them are hits, with score 0.
+        Rows that are hits by the conditions of the query alone have score 0.
         """
         vectors = replace(self.vectors, products={})
 
         def find(masks: Sequence[Mask], k: int) -> Found:
             return reader.find_within(vectors, self.options.with_k(k), masks)
 
-        if vectors.conditions and not len(vectors.keys) and vectors.dense is None:
+        if self.are_all_hits:
             return partial(best_rows, find, reader.snapshot.segments)
         return find
 

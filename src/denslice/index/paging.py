@@ -16,7 +16,7 @@ from typing import Any
 
 from denslice.errors import InputError
 from denslice.options import SearchOptions
-from denslice.records import Query
+from denslice.queries import Query
 from denslice.vectors import Encoded
 
 DIGEST_BYTES, OFFSET_BYTES = 6, 5

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, lru_cache, partial
-from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import cached_property, lru_cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from denslice import encoders
-from denslice.analysis.analyzer import Analyzer
-from denslice.analysis.languages import CODES, ENGLISH
-from denslice.densify import split_by_slice
-from denslice.encoders import Encoder
-from denslice.encoders.bm25 import LANGUAGE, idf
+from denslice.encoders.bm25 import idf
 from denslice.errors import InputError, warn
+from denslice.index.asked import Asked
 from denslice.index.found_docs import FoundScore, found_doc, found_scores, places_in
 from denslice.index.index_info import IndexInfo
 from denslice.index.match_requests import AskedOf, MatchRequest
-from denslice.index.query_words import Forms, known_words
+from denslice.index.query_reader import QueryReader
+from denslice.index.query_words import Forms
 from denslice.index.result_pages import (
     PagedSearch,
     ResultPage,
@@ -31,67 +28,34 @@ from denslice.index.result_pages import (
     searched_options,
 )
 from denslice.index.similar import StoredVectors, as_query, stored_vectors, without_itself
-from denslice.marked_text import Highlight
 from denslice.options import SearchOptions
-from denslice.records import (
-    Correction,
-    Doc,
-    Explanation,
-    FoundDoc,
-    Hit,
-    Place,
-    Progress,
-    Query,
-    Ranking,
-    checked_vector,
-    given_id,
-)
-from denslice.search.completions import completions
+from denslice.queries import Query
+from denslice.rankings import Explanation, FoundDoc, Ranking
+from denslice.records import Doc, Place, Progress, given_id
 from denslice.search.condition_rows import rows_meeting
 from denslice.search.condition_search import search_meeting
-from denslice.search.conditions import Conditions, KnownWords, analyzer_of, conditions_of
+from denslice.search.conditions import Conditions
 from denslice.search.cpu.cpu_searcher import CpuSearcher
-from denslice.search.expansions import clause_weights, with_more
 from denslice.search.explain import Naming, explain_document, explain_passage
 from denslice.search.filter import named_fields, parse, passing
-from denslice.search.highlights import highlights
 from denslice.search.hits import only_hits, rows_with_dense
-from denslice.search.matches import TextAnalyzer, text_analyzer
 from denslice.search.passage_hits import best_passages, passage_matrix
 from denslice.search.query import NO_MASK, Found, Mask, QueryVectors, Searcher
-from denslice.search.spelling import Speller
-from denslice.search.typed_queries import parsed
 from denslice.stage_timers import stage
 from denslice.store.segment import Segment
 from denslice.store.snapshot import Snapshot
-from denslice.store.vocabulary import ABSENT
-from denslice.vectors import Encoded, Floats, Ints, Phrases, Weights, csr, dense_rows, lexical_csr
+from denslice.vectors import Encoded, Phrases
 
 if TYPE_CHECKING:
-    import scipy.sparse as sp
+    pass
 
 BATCH = 256  # queries that are searched, or documents that are fetched, at a time
 REMEMBERED = 64  # fields for which a reader remembers whether any document has them
 LONGEST_NAME = 80  # characters of the name of a field in a warning
 
 
-class Statistics(Protocol):
-    """The counts from which idf is computed. In a cluster they are those of the whole collection."""
-
-    @property
-    def docs(self) -> int:
-        """The number of documents."""
-
-    @property
-    def passages(self) -> int:
-        """The number of passages: that of documents, if each is one passage."""
-
-    def passage_frequencies(self, keys: Ints) -> Ints:
-        """Return how many passages have each token."""
-
-
-class Reader:
-    """A snapshot, the encoder of its vectors, and a searcher."""
+class Reader(QueryReader):
+    """The queries of a commit, and a searcher of its documents."""
 
     def __init__(
         self,
@@ -101,9 +65,7 @@ class Reader:
         forms: Forms | None = None,
     ) -> None:
         """Open a commit for search on the CPU, or with the searcher of another commit and what that has loaded."""
-        self.snapshot = snapshot
-        self._forms_before = forms
-        self.statistics: Statistics = snapshot
+        super().__init__(snapshot, forms)
         self.searcher = (searcher or CpuSearcher()).moved(snapshot.segments, progress)
 
     def moved(self, snapshot: Snapshot) -> Reader:
@@ -120,33 +82,6 @@ class Reader:
     def commit(self) -> str:
         """The name of the commit, which no other commit of any index has."""
         return self.snapshot.manifest.commit
-
-    @cached_property
-    def encoder(self) -> Encoder:
-        """The encoder with the vocabulary of this commit."""
-        manifest = self.snapshot.manifest
-        return encoders.load(manifest.encoder, manifest.encoder_options, self.snapshot.words, self.languages)
-
-    @cached_property
-    def languages(self) -> dict[str, int]:
-        """How many passages are in each language, most first; none if the encoder does not recognise them.
-
-        A passage that is in no known language counts as English.
-        """
-        settings = self.snapshot.manifest.encoder_options
-        if "analysis" not in settings or settings["language"]:
-            return {}
-        found = {name: self.snapshot.words.find(f"{LANGUAGE}{name}") for name in CODES.values()}
-        ids = np.array([id for id in found.values() if id != ABSENT], dtype=np.int64)
-        counts = dict(zip(ids.tolist(), self.statistics.passage_frequencies(ids).tolist(), strict=True))
-        others = {name: counts[id] for name, id in found.items() if counts.get(id)}
-        both = {ENGLISH: self.statistics.passages - sum(others.values()), **others}
-        return dict(sorted(((name, count) for name, count in both.items() if count), key=lambda one: (-one[1], one[0])))
-
-    @cached_property
-    def vocab(self) -> int:
-        """The number of tokens."""
-        return self.snapshot.manifest.encoder_options.get("vocab") or len(self.snapshot.words)
 
     def rank(self, queries: Iterable[Query], options: SearchOptions) -> Iterator[Ranking]:
         """Return the best documents for each query, in the queries' order."""
@@ -243,79 +178,6 @@ class Reader:
         found = self.snapshot.find(id)
         return places_in(*found) if found else None
 
-    def encode(self, queries: Sequence[Query], fuzzy: bool = True, first: int = 0) -> Encoded:
-        """Return the vectors of the queries, before idf and λ. Errors number the queries from `first`.
-
-        With `fuzzy`, words that the collection does not have count as the nearest ones that it has.
-        """
-        reads = self.encoder.reads
-        encoded = self.encoder.encode_queries([_read(query, at, reads) for at, query in enumerate(queries, first)])
-        more = [self._more_weights(query, fuzzy) for query in queries]
-        return with_more(encoded, more) if any(more) else encoded
-
-    def _more_weights(self, query: Query, fuzzy: bool) -> dict[int, float]:
-        """Return the weights of the words that clauses and misspelt words of a query stand for."""
-        frequencies, total = self.statistics.passage_frequencies, self.statistics.passages
-        weights: dict[int, float] = {}
-        for correction in self.corrections(query) if fuzzy else ():
-            weights |= self._speller.weights(correction)
-        if query.should:
-            weights |= clause_weights(query.optional, self._known_words, frequencies, total)
-        return weights
-
-    def corrections(self, query: Query) -> list[Correction]:
-        """Return the words of a query that the collection does not have, with those that they are taken for."""
-        if "analysis" not in self.snapshot.manifest.encoder_options:
-            return []
-        return self._speller.corrections(self._analyzer.split(query.text))
-
-    @cached_property
-    def text_analyzer(self) -> TextAnalyzer:
-        """What finds the tokens of texts, to mark them."""
-        return text_analyzer(self.snapshot.manifest.encoder_options, self.languages)
-
-    def suggest(self, text: str, k: int = 10) -> list[str]:
-        """Return how a text that is being typed may go on: with its last word completed by words of the collection."""
-        if "analysis" not in self.snapshot.manifest.encoder_options:
-            return []
-        return completions(text, k, self._forms, self._speller.counts)
-
-    @cached_property
-    def _speller(self) -> Speller:
-        return Speller(self.encoder.word_ids, self.statistics.passage_frequencies, self._forms)
-
-    @cached_property
-    def _forms(self) -> Forms:
-        return Forms(self.snapshot, self._forms_before)
-
-    def ready(self, weights: object, dense: object = None) -> Encoded:
-        """Return ready query vectors as a batch; raise InputError if this index cannot be searched with them."""
-        rows = lexical_csr(weights, self.columns())
-        vectors = None if dense is None else dense_rows(dense, rows.shape[0])
-        width = self.snapshot.manifest.dimensions
-        if vectors is not None and self.snapshot.manifest.segments and width != vectors.shape[1]:
-            if width is None:
-                raise InputError("the query has a dense vector, and the documents of this index have none")
-            raise InputError(f"the query has {vectors.shape[1]} dimensions, the index {width}")
-        return Encoded(rows, vectors)
-
-    def ready_one(self, weights: object, dense: object = None) -> Encoded:
-        """Return one ready query vector as a batch; raise InputError if there are more."""
-        encoded = self.ready(weights, dense)
-        if encoded.weights.shape[0] != 1:
-            raise InputError(f"expected one query, found {encoded.weights.shape[0]}; search_vectors_batch takes many")
-        return encoded
-
-    def columns(self) -> int:
-        """Return how many columns ready vectors have; raise InputError if the index takes none."""
-        manifest = self.snapshot.manifest
-        if manifest.encoder != "vectors":
-            raise InputError(f"this index encodes text with {manifest.encoder}; it takes no ready vectors")
-        if not manifest.encoder_options.get("vocab"):
-            told = "this index was created without vocab=, so the tokens of its vectors are words"
-            raise InputError(f"{told}: give {{token: weight}}, or create an index with vocab= to use matrices")
-        return self.vocab
-
     def info(self) -> IndexInfo:
         """Return the encoder, slicing, counts and sizes of the index."""
         return IndexInfo.of(self.snapshot, self.vocab, self.languages)
@@ -368,36 +230,6 @@ class Reader:
         """For each segment, a mask that is 1 for each row with a dense vector."""
         return [rows_with_dense(segment) for segment in self.snapshot.segments]
 
-    def query_vectors(self, encoded: Encoded, options: SearchOptions, sliced: bool = True) -> list[QueryVectors]:
-        """Return each query with the sides of its mode, and with its dense vector multiplied by λ.
-
-        A dense vector that is then all zeros is left out.
-        """
-        mode = options.mode or ("lexical" if encoded.dense is None else "hybrid")
-        if mode != "lexical" and encoded.dense is None:
-            raise InputError(f"mode {mode} needs dense vectors, and this index or query has none")
-        keys, weights, starts = self._weighted(encoded.weights, sliced)
-        if mode == "dense":
-            starts = np.zeros_like(starts)
-        lam = self.encoder.lam if options.lam is None else options.lam
-        vectors: list[Floats | None] = [None] * (len(starts) - 1)
-        if mode != "lexical" and encoded.dense is not None:
-            weighed = np.float32(lam) * encoded.dense  # (queries, dimensions)
-            vectors = [vector if vector.any() else None for vector in weighed]
-        cuts = [slice(start, end) for start, end in pairwise(starts.tolist())]
-        return [QueryVectors(keys[cut], weights[cut], vector) for cut, vector in zip(cuts, vectors, strict=True)]
-
-    def _weighted(self, weights: sp.csr_array | Weights, sliced: bool) -> tuple[Ints, Floats, Ints]:
-        """Return the keys and weights of the queries, and where each query starts, with idf and slicing applied."""
-        data = weights.data
-        if self.encoder.uses_idf:
-            data = data * idf(self.statistics.passage_frequencies(weights.indices), self.statistics.passages)
-        if sliced and self.snapshot.manifest.query == "sliced" and self.snapshot.slicing is not None:
-            whole = csr((data, weights.indices, weights.indptr), weights.shape)
-            weights, _ = split_by_slice(whole, self.snapshot.slicing)
-            data = weights.data
-        return weights.indices.astype(np.int64), data, weights.indptr
-
     def _masks(self, where: Mapping[str, Any] | None) -> list[Mask]:
         """Return for each segment a mask that is 0 for deleted and filtered rows, or an empty one if all rows pass."""
         segments = self.snapshot.segments
@@ -420,37 +252,6 @@ class Reader:
         masks = self._masks(where)
         return rows_meeting(conditions, self.snapshot.segments, masks, self._analyzer) if conditions else masks
 
-    def conditions(self, query: Query) -> Conditions:
-        """Return the conditions of a query on the documents of this commit."""
-        return (
-            conditions_of(query, self._known_words) if query.must or query.must_not or query.phrases else Conditions()
-        )
-
-    def _conditioned(self, query: Query, vectors: QueryVectors) -> QueryVectors:
-        conditions = self.conditions(query)
-        return replace(vectors, conditions=conditions) if conditions else vectors
-
-    @cached_property
-    def _analyzer(self) -> Analyzer:
-        return analyzer_of(self.snapshot.manifest.encoder_options)
-
-    @cached_property
-    def _known_words(self) -> KnownWords:
-        return known_words(self.snapshot, self.encoder, self._forms)
-
-    def typed(self, text: object) -> Query:
-        """Return the query that people mean by a text; a Query is returned as it is."""
-        if isinstance(text, Query):
-            return text
-        if not isinstance(text, str) or self.encoder.reads != "text":
-            return Query("", text)  # type: ignore[arg-type]
-        return parsed(text, self._field_names if ":" in text else ())
-
-    @cached_property
-    def _field_names(self) -> frozenset[str]:
-        """The fields that any document has."""
-        return frozenset().union(*(segment.documents.field_names for segment in self.every_segment()))
-
     def warn_of_unknown_fields(self, where: Mapping[str, Any]) -> None:
         """Warn of each field in a filter without results that no document has."""
         for field in sorted(named_fields(parse(where))):
@@ -462,10 +263,6 @@ class Reader:
         """Tells whether any document has a field, with a cache. It is true of an index without documents."""
         segments = self.every_segment()
         return lru_cache(REMEMBERED)(lambda field: not segments or any(s.documents.has_field(field) for s in segments))
-
-    def every_segment(self) -> Sequence[Segment]:
-        """Return the segments of all documents."""
-        return self.snapshot.segments
 
     def _ranking(self, query: Query, page: ResultPage, search: PagedSearch) -> Ranking:
         found = page.found
@@ -501,58 +298,3 @@ class Reader:
             return None
         segment, row = place
         return found_doc(segment, row, segment.documents.fetch([row])[row], query, score)
-
-
-class Asked:
-    """A query that was searched in one commit. It is encoded once for the search and all explanations."""
-
-    def __init__(self, reader: Reader, query: Query, encoded: Encoded, at: int, options: SearchOptions) -> None:
-        """Keep the row `at` of a batch of encoded queries."""
-        self._reader, self._query, self._batch, self._at, self._options = reader, query, encoded, at, options
-
-    @cached_property
-    def _encoded(self) -> Encoded:
-        return self._batch.rows(slice(self._at, self._at + 1))
-
-    @cached_property
-    def _vectors(self) -> tuple[QueryVectors, QueryVectors]:
-        """The query as it is searched, and before any slicing with its phrases."""
-        vectors = partial(self._reader.query_vectors, self._encoded, self._options)
-        (searched,), (whole,) = vectors(), vectors(sliced=False)
-        return searched, replace(whole, phrases=self._reader.encoder.phrases(self._query.text))
-
-    @property
-    def query(self) -> QueryVectors:
-        """The query as it is searched."""
-        return self._vectors[0]
-
-    def tokens(self) -> set[str]:
-        """Return the query's tokens."""
-        return {self._reader.encoder.token(int(id)) for id in self._encoded.weights.indices}
-
-    def explain(self, id: str, passage: int | None = None) -> Explanation:
-        """Explain the score of the document with this id, or of one of its passages."""
-        explained = self._reader.explain_vectors(*self._vectors, id, passage)
-        corrections = tuple(map(str, self.corrections()))
-        return replace(explained, conditions=self._query.conditions, corrections=corrections)
-
-    def corrections(self) -> tuple[Correction, ...]:
-        """Return the words that the collection does not have, with those that they are taken for."""
-        return tuple(self._reader.corrections(self._query)) if self._options.fuzzy else ()
-
-    def highlights(self, hit: Hit) -> tuple[Highlight, ...]:
-        """Return snippets of a hit with the words of the query marked."""
-        return highlights(hit, self.tokens(), self._reader.text_analyzer)
-
-
-def _read(query: object, position: int, reads: str) -> object:
-    """Return the part of a query that the encoder reads."""
-    if not isinstance(query, Query):
-        raise InputError(f"query {position} is {type(query).__name__}, expected a Query")
-    if reads == "text":
-        if not isinstance(query.text, str):
-            raise InputError(f"query {position} is {type(query.text).__name__}, expected a text")
-        return query.text
-    if query.vector is None:
-        raise InputError("this index holds ready vectors: a query must be a vector too, not a text")
-    return checked_vector(query.vector)

@@ -20,7 +20,7 @@ from denslice.index.match_requests import (
 )
 from denslice.index.paging import Cursor, described, start_of
 from denslice.options import SearchOptions
-from denslice.records import MatchCounts
+from denslice.rankings import MatchCounts
 from denslice.search.facets import facet
 from denslice.search.field_groups import first_of_groups
 from denslice.search.field_order import FieldOrder

@@ -10,10 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from denslice.errors import InputError
+from denslice.index.asked import Asked
 from denslice.index.index_info import IndexInfo
-from denslice.index.reader import Asked, Reader
+from denslice.index.reader import Reader
 from denslice.options import SearchKeywords, SearchOptions, takes
-from denslice.records import Doc, Explanation, Place, Query, Ranking, given_id
+from denslice.queries import Query
+from denslice.rankings import Explanation, Ranking
+from denslice.records import Doc, Place, given_id
 from denslice.vectors import is_sparse
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from denslice.corpus.datasets import DATASET_PREFIX, is_dataset
 from denslice.corpus.documents import read_docs, read_queries
 from denslice.corpus.runs import read_qrels
 from denslice.errors import InputError
-from denslice.records import Query
+from denslice.queries import Query
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 from denslice.densify import densify
 from denslice.errors import DensliceError
 from denslice.gip import gip, gip_full
-from denslice.records import Ranking
+from denslice.rankings import Ranking
 from denslice.reproduce.cells import Setting
 from denslice.slicing import Slicing
 from denslice.vectors import Encoded, Floats

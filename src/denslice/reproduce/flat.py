@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import Any
 
-from denslice.records import Ranking
+from denslice.rankings import Ranking
 from denslice.reproduce.encoding import Encodings
 from denslice.vectors import Encoded
 

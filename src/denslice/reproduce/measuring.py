@@ -16,7 +16,8 @@ from denslice.evaluate.evaluation import as_run, evaluate
 from denslice.index.reader import Reader
 from denslice.options import SearchOptions
 from denslice.provenance import hardware, milliseconds, provenance
-from denslice.records import Query, Ranking
+from denslice.queries import Query
+from denslice.rankings import Ranking
 from denslice.reproduce import definition, flat
 from denslice.reproduce.cells import Cells, Figures, IndexSetting, Setting
 from denslice.reproduce.collection import Collection

@@ -15,7 +15,8 @@ from typing import Any
 from denslice.analysis.analyzer import Analyzer
 from denslice.analysis.languages import ENGLISH
 from denslice.analysis.scripts import ngram_size
-from denslice.records import Clause, Doc, Query
+from denslice.queries import Clause, Query
+from denslice.records import Doc
 
 Ids = tuple[int, ...]
 OWN_FIELDS = ("", "title")  # those whose words are indexed

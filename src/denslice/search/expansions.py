@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from denslice.encoders.bm25 import idf
-from denslice.records import Clause
+from denslice.queries import Clause
 from denslice.search.conditions import OWN_FIELDS, KnownWords
 from denslice.vectors import Encoded, Ints, Weights
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from denslice.errors import InputError
 from denslice.grouping import best_share
-from denslice.records import Explanation, Term
+from denslice.rankings import Explanation, Term
 from denslice.search.passage_hits import passage_matrix, passage_query
 from denslice.search.query import QueryVectors
 from denslice.store.segment import Segment

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from denslice.marked_text import Highlight
-from denslice.records import Hit
+from denslice.rankings import Hit
 from denslice.search.matches import TextAnalyzer, excerpt, matches
 
 SNIPPET_WIDTH, SNIPPET_LEAD = 240, 40  # characters of a snippet, and how many of them are before its first match

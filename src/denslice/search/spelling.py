@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from denslice.analysis.scripts import ngram_size
-from denslice.records import Correction
+from denslice.rankings import Correction
 from denslice.search.close_words import allowed_distance
 from denslice.search.conditions import Ids
 from denslice.vectors import Ints

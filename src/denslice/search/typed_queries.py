@@ -9,7 +9,7 @@ import re
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 
-from denslice.records import Clause, Query
+from denslice.queries import Clause, Query
 
 QUOTES = {
     '"': '"',

@@ -12,7 +12,8 @@ from typing import Any
 
 from denslice.errors import DensliceError, collected_warnings
 from denslice.options import SearchOptions
-from denslice.records import Query, Ranking
+from denslice.queries import Query
+from denslice.rankings import Ranking
 from denslice.search.matches import TextAnalyzer
 from denslice.serve.api import SearchSettings
 from denslice.serve.hit_json import HitJson, HitWriter

@@ -10,7 +10,8 @@ from pydantic.json_schema import SkipJsonSchema
 
 from denslice.analysis.normal_forms import well_formed
 from denslice.options import SearchOptions, shown
-from denslice.records import Clause, Query, is_nested_deeper
+from denslice.queries import Clause, Query
+from denslice.records import is_nested_deeper
 from denslice.serve.http_errors import DEEPEST_BODY, TOO_DEEP
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from denslice.records import Query
+from denslice.queries import Query
 from denslice.serve.answering import Answer, BatchOptions
 from denslice.serve.background import Background, in_thread
 from denslice.serve.http_errors import busy, timed_out

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from denslice.records import Explanation, Hit, Passage
+from denslice.rankings import Explanation, Hit, Passage
 from denslice.search.matches import MATCHED_CHARACTERS, Span, TextAnalyzer, excerpt, matches
 
 HitJson = dict[str, Any]  # has the fields of api.FoundDocument

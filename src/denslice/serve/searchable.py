@@ -7,7 +7,9 @@ from typing import Protocol, Unpack
 
 from denslice.index.index_info import IndexInfo
 from denslice.options import SearchKeywords
-from denslice.records import Doc, GivenDocs, Place, Query, Ranking
+from denslice.queries import Query
+from denslice.rankings import Ranking
+from denslice.records import Doc, GivenDocs, Place
 
 
 class Searchable(Protocol):

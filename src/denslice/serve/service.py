@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from denslice.errors import InputError, LockedError, MissingShardsError
 from denslice.index.paging import Cursor
-from denslice.records import Query
+from denslice.queries import Query
 from denslice.search.filter import Condition, Every, Filter, Not, Some, parse
 from denslice.search.matches import text_analyzer
 from denslice.search.typed_queries import MOST_OPERATORS
