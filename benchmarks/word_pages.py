@@ -19,7 +19,7 @@ def word_tables() -> dict[str, str]:
     return {
         "languages": quality_table(quality, [name for name in _collections(quality) if name.startswith(XQUAD)]),
         "english": quality_table(quality, [name for name in _collections(quality) if not name.startswith(XQUAD)]),
-        "times": f"{times_table(peers)}\n\n{cited('word_peers', [peers])}",
+        "times": f"{times_table(peers)}\n\n{cited('word_peers', [peers])} {_load(peers)}",
         "builds": builds_table(peers),
         "matching": matching_table(peers),
         "typos": f"{typos_table(typos)}\n\n{cited('typos', [typos])}",
@@ -99,6 +99,11 @@ def _measured(line: Line) -> list[tuple[str, str, Mapping[str, Any]]]:
 
 def _collections(line: Line) -> list[str]:
     return list(line["figures"]["ndcg@10"])
+
+
+def _load(line: Line) -> str:
+    before, after = (line["figures"][f"load_{when}"] for when in ("before", "after"))
+    return f"Load average {before:.1f} before and {after:.1f} after, on {line['hardware']['cores']} cores."
 
 
 def _both(times: Mapping[str, float] | None) -> str:
