@@ -19,6 +19,7 @@ from denslice.capacity.plan import CapacityPlan, Need, plan, rates
 from denslice.reproduce.table_page import markdown, refresh
 from journal import RESULTS, ROOT, Line, cited, lines
 from recall_plot import recall_against_time, time_against_size
+from word_pages import word_tables
 
 DOCS = ROOT / "docs"
 KINDS = ("whole", "passages")  # of an index of long documents
@@ -37,6 +38,7 @@ def main() -> None:
         "scaling": {"cluster": cluster(), "plans": plans(), "plan": steps(plan(_need(1e9))), "rates": plan_rates()},
         "serving": {"load": load()},
         "training": {"models": models(), "slices": slices(), "speed": speed()},
+        "words-measured": word_tables(),
     }
     for page, some in tables.items():
         refresh(DOCS / f"{page}.md", some)
