@@ -27,7 +27,7 @@ from denslice.options import SearchOptions
 from denslice.queries import Clause, Query
 from denslice.rankings import Ranking
 from denslice.records import Doc
-from denslice.search.conditions import EXACT, PREFIX, HeldWords, analyzer_of, holds, may_hold
+from denslice.search.conditions import EXACT, PREFIX, HeldWords, analyzer_of, holds, in_a_row, may_hold
 from denslice.serve.limits import Limits
 from serving import live
 
@@ -333,18 +333,28 @@ def test_words_are_compared_in_the_language_of_each_document(tmp_path: Path) -> 
 )
 def test_a_look_at_the_letters_rejects_nothing_that_holds(text: str, phrase: str, form: str) -> None:
     analyzer = Analyzer()
-    test = HeldWords(tuple(analyzer.split(phrase)), form)
+    test = HeldWords(in_a_row(analyzer.spans(phrase)), form)
     wanted = plain_words(phrase, analyzer, False)
     if test.words and (wanted.rstrip() if form == PREFIX else wanted) in plain_words(text, analyzer, False):
         assert may_hold(test, text)
         assert holds(test, Doc("d", text), analyzer)
 
 
+def test_a_word_with_parts_is_beside_its_neighbours_as_a_whole_and_by_its_parts() -> None:
+    analyzer = Analyzer()
+    doc = Doc("d", "the siRNA against viruses, for further analysis.In short: parseDate now")
+    held = ["siRNA against", "sirna against viruses", "further analysis", "analysis in short", "parse date", "date now"]
+    held += ["parseDate now", "the sirna", "further analysis.In short"]
+    assert [one for one in held if not holds(HeldWords(in_a_row(analyzer.spans(one))), doc, analyzer)] == []
+    others = ["the against", "further in", "parse now", "date parse", "against sirna"]
+    assert [one for one in others if holds(HeldWords(in_a_row(analyzer.spans(one))), doc, analyzer)] == []
+
+
 def test_a_part_of_a_word_without_spaces_is_a_phrase() -> None:
     analyzer = Analyzer()
     doc = Doc("d", "黒い狐狸が眠る")
     for phrase, is_held in (("狐", True), ("狐狸", True), ("い狐狸", True), ("狸狐", False), ("猫", False)):
-        assert holds(HeldWords(tuple(analyzer.split(phrase))), doc, analyzer) is is_held
+        assert holds(HeldWords(in_a_row(analyzer.spans(phrase))), doc, analyzer) is is_held
 
 
 # --- clusters

@@ -8,6 +8,7 @@ field. Tokens are numbered where the query is encoded, so that the shards of a c
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -90,7 +91,7 @@ class KnownWords:
 
     def tokens(self, clause: Clause) -> Ids | None:
         """Return the tokens of the words that a clause of one word stands for; None if no posting list has them."""
-        words = self.analyzer.split(clause.text)
+        words = in_a_row(self.analyzer.spans(clause.text))
         if len(words) != 1 or (own := self.ids(words[0])) is None:
             return None
         return tuple(dict.fromkeys((*own, *self.like_ids(clause.kind, words[0]))))
@@ -107,7 +108,7 @@ def conditions_of(query: Query, known: KnownWords) -> Conditions:
 
 
 def _test(clause: Clause, known: KnownWords) -> Test | None:
-    words = tuple(known.analyzer.split(clause.text))
+    words = in_a_row(known.analyzer.spans(clause.text))
     if not words and clause.field in OWN_FIELDS:
         return None
     if not clause.field and clause.kind != "phrase" and (tokens := known.tokens(clause)) is not None:
@@ -161,24 +162,50 @@ def _follow(test: HeldWords, text: str, analyzer: Analyzer, language: str) -> bo
     """Return whether the words of a test follow each other in a text."""
     if not may_hold(test, text):
         return False
-    words, wanted = analyzer.split(text), list(test.words)
+    wanted = list(test.words)
+    spans = analyzer.spans(text)
     if test.form == STEMMED:
-        words, wanted = ([analyzer.stem(word, language) or word for word in some] for some in (words, wanted))
-    if test.form != PREFIX and not any(map(is_part, wanted)):
-        return _contains(words, wanted)
-    fits = [_fitting(wanted, at, test.form == PREFIX) for at in range(len(wanted))]
-    starts = range(len(words) - len(wanted) + 1)
-    return any(all(fit(words[start + at]) for at, fit in enumerate(fits)) for start in starts)
+        wanted = [analyzer.stem(word, language) or word for word in wanted]
+        spans = [(analyzer.stem(word, language) or word, start, end) for word, start, end in spans]
+    return follow_each_other(wanted, spans, test.form == PREFIX)
 
 
-def _contains(words: list[str], wanted: list[str]) -> bool:
-    """Return whether words follow each other among others."""
-    at, first = -1, wanted[0]
-    for _ in range(words.count(first)):
-        at = words.index(first, at + 1)
-        if words[at : at + len(wanted)] == wanted:
-            return True
-    return False
+def follow_each_other(wanted: Sequence[str], spans: Sequence[tuple[str, int, int]], is_prefix: bool = False) -> bool:
+    """Return whether words follow each other in a text, given its words in order with their places.
+
+    What follows a word begins where no other word is between: a word that has parts, such as an identifier, may be
+    followed by any of its neighbours, as a whole or by its first part. An n-gram is followed by the next one.
+    """
+    fits = [_fitting(list(wanted), at, is_prefix) for at in range(len(wanted))]
+    starts = sorted({start for _, start, _ in spans})
+    at_start: dict[int, list[tuple[str, int]]] = {}
+    for word, start, end in spans:
+        at_start.setdefault(start, []).append((word, end))
+    ends = {_next(starts, word, start, end) for word, start, end in spans if fits[0](word)}
+    for fit in fits[1:]:
+        ends = {_next(starts, word, start, end) for start in ends for word, end in at_start.get(start, ()) if fit(word)}
+    return bool(ends)
+
+
+def in_a_row(spans: Sequence[tuple[str, int, int]]) -> tuple[str, ...]:
+    """Return words that follow each other, without the parts of a word that has any, given all with their places."""
+    starts = sorted({start for _, start, _ in spans})
+    first: dict[int, tuple[str, int]] = {}
+    for word, start, end in spans:
+        first.setdefault(start, (word, end))
+    row: list[str] = []
+    at = starts[0] if starts else -1
+    while at >= 0:
+        word, end = first[at]
+        row.append(word)
+        at = _next(starts, word, at, end)
+    return tuple(row)
+
+
+def _next(starts: Sequence[int], word: str, start: int, end: int) -> int:
+    """Return where the words begin that follow a word; -1 behind the last one."""
+    place = bisect_right(starts, start) if ngram_size(word) else bisect_left(starts, end)
+    return starts[place] if place < len(starts) else -1
 
 
 def _fitting(wanted: list[str], at: int, is_prefix: bool) -> Callable[[str], bool]:

@@ -7,7 +7,7 @@ distance, of several for the most frequent, and counts less than a word that was
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import accumulate, chain
+from itertools import accumulate, chain, groupby
 from typing import Protocol
 
 import numpy as np
@@ -26,7 +26,7 @@ class FormList(Protocol):
     """The words of a collection in normal form."""
 
     def like(self, form: str, distance: int) -> Sequence[tuple[str, int]]:
-        """Return the words within this edit distance, each with its own."""
+        """Return the words within this edit distance, each with its own, the nearest first."""
 
 
 class Speller:
@@ -53,10 +53,12 @@ class Speller:
         return dict.fromkeys(self._ids(correction.meant) or (), CORRECTED)
 
     def _nearest(self, form: str, distance: int) -> str | None:
-        near = self._forms.like(form, distance)
-        counts = self.counts([one for one, _ in near])
-        known = [(apart, -count, one) for (one, apart), count in zip(near, counts, strict=True) if count]
-        return min(known)[2] if known else None
+        for _, group in groupby(self._forms.like(form, distance), key=lambda near: near[1]):
+            near = [one for one, _ in group]
+            known = [(-count, one) for one, count in zip(near, self.counts(near), strict=True) if count]
+            if known:
+                return min(known)[1]
+        return None
 
     def counts(self, forms: Sequence[str]) -> list[int]:
         """Return how many passages hold each word, or another word of its stem; 1 for a stop word."""
