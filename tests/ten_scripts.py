@@ -96,7 +96,7 @@ QUESTIONS: Mapping[str, Question] = {
     "Thai": Question("ภูเขาที่สูงที่สุดในประเทศไทย", "Thai-2", "ภูเขาที่สูงที่สุดในประเทศไทย"),
     "Chinese": Question("大熊猫吃什么？", "Chinese-1", "大熊猫"),
     "Japanese": Question("日本で一番高い山は何ですか", "Japanese-0", "日本で一番高い山"),
-    "Korean": Question("한글은 누가 만들었습니까", "Korean-0", "한글"),
+    "Korean": Question("한글은 누가 만들었습니까", "Korean-0", "한글은"),
 }
 
 
