@@ -1,4 +1,4 @@
-"""Compiles the loops of search where they are not kept on disk yet: workers that start together would each do it."""
+"""Compiles all loops that are not kept on disk yet: workers that start together would each do it."""
 
 import tempfile
 from concurrent.futures import ProcessPoolExecutor
@@ -30,6 +30,13 @@ def correct(path: Path) -> None:
     open_index(path).search("recieve")
 
 
+def scan() -> None:
+    """Read texts with compiled loops."""
+    from denslice.encoders.chunk_scan import ChunkTable
+
+    ChunkTable().scan([" ".join(map(str, range(3_000)))])  # more than fit the first table
+
+
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(2) as pool:
         path = Path(folder) / "my.idx"
@@ -39,6 +46,7 @@ if __name__ == "__main__":
         words = Path(folder) / "words.idx"
         with Index.create(words, "bm25") as index:
             index.add([{"id": "1", "text": "to receive"}])
-        done = pool.submit(correct, words)
+        done = [pool.submit(correct, words), pool.submit(scan)]
         list(pool.map(partial(search, path), WAYS))
-        done.result()
+        for one in done:
+            one.result()

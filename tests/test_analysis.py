@@ -212,7 +212,7 @@ def test_the_short_way_of_plain_words_is_that_of_all_words(word: str) -> None:
     assert forms(word) == forms(f"{word} ")
 
 
-@given(st.text(st.sampled_from("abZ19-/.,(?\"'’s#@+"), min_size=1))
+@given(st.text(st.sampled_from("abZ19-/.,(?\"'’s#@+*‘“—"), min_size=1))
 def test_the_short_way_of_plain_chunks_is_that_of_all_chunks(chunk: str) -> None:
     if (words := plain_words(chunk)) is not None:
         assert re.split("[-/]", words) == forms(chunk)

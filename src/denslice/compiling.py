@@ -28,7 +28,11 @@ from numba.core import event
 
 NUMBA_CONFIG: Any = numba.config
 PACKAGE_FOLDER = Path(__file__).parent
-SOURCES = (Path(__file__), PACKAGE_FOLDER / "array_loops.py", *sorted(PACKAGE_FOLDER.joinpath("search").rglob("*.py")))
+SOURCES = (
+    Path(__file__),
+    *(PACKAGE_FOLDER / name for name in ("array_loops.py", "encoders/chunk_scan.py")),
+    *sorted(PACKAGE_FOLDER.joinpath("search").rglob("*.py")),
+)
 
 
 def compiled(function: Callable[..., Any]) -> Any:

@@ -19,12 +19,18 @@ from denslice.analysis.languages import CODES, ENGLISH, SCRIPTS, is_written_in
 READ = 400  # characters
 CLEAR = 0.7  # the probability from which on a language is taken for granted
 FEWEST_WORDS = 8  # in which function words tell English
-ENGLISH_SHARE = 0.15  # of function words, from which on a text is English: hardly any other one has so many
+# Of function words, from which on a text is English: hardly any other one has so many. Fewer are enough if a part of
+# them are words that other languages do not have.
+ENGLISH_SHARE, SMALLER_SHARE, OWN_SHARE = 0.15, 0.1, 0.03
 # fmt: off
 _function_words = frozenset((
     "the", "of", "and", "to", "that", "which", "with", "from", "by", "this", "were", "been", "has", "their", "its",
     "are", "be", "as", "or", "not", "can", "these", "our", "you", "they", "between", "than", "such", "how", "what",
     "who", "where", "when", "why", "does", "is", "was", "for", "it", "have",
+))
+_own_words = frozenset((
+    "the", "and", "that", "which", "with", "from", "this", "were", "been", "their", "these", "they", "between", "than",
+    "such", "how", "what", "where", "when", "have",
 ))
 # Languages that py3langid is asked about besides those of CODES, so that their texts are not taken for a relative's;
 # zxx is no language. Croatian and Malay are left to Serbian and Indonesian, which it would take them for.
@@ -109,7 +115,12 @@ def _by_script(text: str) -> str:
 
 def _has_english_words(text: str) -> bool:
     words = text.lower().split()
-    return len(words) >= FEWEST_WORDS and sum(map(_function_words.__contains__, words)) >= ENGLISH_SHARE * len(words)
+    found = list(filter(_function_words.__contains__, words))
+    if len(words) < FEWEST_WORDS or len(found) < SMALLER_SHARE * len(words):
+        return False
+    return len(found) >= ENGLISH_SHARE * len(words) or sum(map(_own_words.__contains__, found)) >= OWN_SHARE * len(
+        words
+    )
 
 
 def _by_letters(text: str) -> str:

@@ -23,6 +23,7 @@ SINGLE_WEIGHT = 0.25  # of each character of a pair: one within a run is in two 
 WHOLE_WORD = 20  # the length of a word; lengths are whole numbers, so that their sums are exact
 PAIR_LENGTH, TRIPLE_LENGTH = WHOLE_WORD // 2, WHOLE_WORD // 4
 OTHER_LENGTH = 3 * WHOLE_WORD // 5  # of a word where stop words count too, as in languages other than English
+_english_stem = stemmer(ENGLISH)
 _is_compound = regex.compile(r"[\p{P}\p{S}]").search
 
 
@@ -51,6 +52,8 @@ STOP_WORD = WordTerms((), 0)
 
 def word_terms(form: str, language: str) -> WordTerms:
     """Return the terms of a word in normal form, in a text of a language."""
+    if language == ENGLISH and form.isascii() and form.isalnum():  # quick, and true of most words
+        return WordTerms((TokenWeights(_english_stem(form)),), WHOLE_WORD if len(form) > 1 else 0)
     if size := ngram_size(form):
         return _ngram_terms(form, size)
     if _is_compound(form):

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from itertools import accumulate, pairwise
+from itertools import accumulate, groupby, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -25,7 +25,7 @@ from denslice.analysis.fielded_text import fields_of
 from denslice.analysis.languages import ENGLISH
 from denslice.analysis.recogniser import recognised_among
 from denslice.analysis.terms import WHOLE_WORD
-from denslice.encoders.chunk_terms import ChunkTerms, flat, stem_hash
+from denslice.encoders.chunk_terms import BatchChunks, ChunkTerms, flat, stem_hash
 from denslice.errors import InputError
 from denslice.scalars import number
 from denslice.store.vocabulary import ABSENT, WordIds
@@ -38,6 +38,8 @@ IdArray = npt.NDArray[np.int32]
 Hash = TypeVar("Hash", int, npt.NDArray[np.uint64])
 BUCKETS = 1 << 16  # token ids that all phrases share
 TITLE, HEADING = 2.0, 1.0  # how often a word of a title and of a heading counts
+FIELDS = 3  # of a text: title, body, headings
+COMPILED_FROM = 4_096  # texts; fewer are read in less time than numba takes to load
 AVERAGE_LENGTH = 40.0  # the best of nine dev and train splits; benchmarks/average_length.py
 UNSEEN = -3  # the token id of a bucket that no phrase has used yet
 LANGUAGE = "~"  # before a language, in the vocabulary
@@ -128,22 +130,21 @@ class Bm25:
         self.analyzer = config.analyzer()
         self._languages = dict(languages or {})
         # It does not refer to this encoder: the vocabulary's file would stay open until garbage is collected.
-        self._table = ChunkTerms(self.analyzer, words.place)
+        self._table = ChunkTerms(self.analyzer, words.place, has_phrases=config.phrases > 0)
+        self._read_texts = 0
         self._bucket_ids = np.full(BUCKETS, UNSEEN, dtype=np.int32)
 
     def encode_docs(self, texts: Sequence[str]) -> Encoded:
         """Return weights of tf / (tf + k1 · (1 - b + b · length / average_length)), as in Lucene, without idf."""
         self._table.forget()
-        read = [self._read(text) for text in texts]  # text by text, so that token ids do not depend on the batch
-        titles, bodies, headings = (flat([one.chunks[field] for one in read]) for field in range(3))
-        lengths = self._table.lengths(*titles, len(texts)) + self._table.lengths(*bodies, len(texts))
+        languages, chunks, phrases = self._read(texts)
+        lengths = self._lengths(chunks, len(texts))
         norms = self._norms(lengths / WHOLE_WORD)
-        fields = [(self.config.title, titles), (1.0, bodies), (self.config.heading, headings)]
-        weights = _saturated(self._counts(fields, len(texts)), norms)
+        weights = _saturated(self._counts(chunks, len(texts)), norms)
         if self.config.phrases:
-            counts = _counted(*flat([one.phrases for one in read]), None, (len(texts), len(self.words)))
+            counts = _counted(phrases.numbers, phrases.rows, None, (len(texts), len(self.words)))
             weights += self.config.phrases * _saturated(counts, norms)
-        return Encoded(self._with_languages(weights, [one.language for one in read]), lengths=_whole_words(lengths))
+        return Encoded(self._with_languages(weights, languages), lengths=_whole_words(lengths))
 
     def encode_queries(self, texts: Sequence[str]) -> Encoded:
         """Return how often each word of the vocabulary occurs in each query; other words are dropped."""
@@ -198,11 +199,27 @@ class Bm25:
 
     # --- documents
 
-    def _read(self, text: str) -> _ReadText:
-        language = self.analyzer.language_of(text)
-        title, body, heading = (self._table.numbered(field, language) for field in fields_of(text))
-        phrases = self._doc_phrases([*title, *body]) if self.config.phrases else []
-        return _ReadText(language, (title, body, heading), phrases)
+    def _read(self, texts: Sequence[str]) -> _ReadTexts:
+        languages = [self.analyzer.language_of(text) for text in texts]
+        self._read_texts += len(texts)
+        if self._read_texts > COMPILED_FROM and not self.config.phrases:
+            return _ReadTexts(languages, self._scanned(texts, languages), flat([]))
+        fields: list[list[int]] = []
+        phrases: list[list[int]] = []
+        for text, language in zip(texts, languages, strict=True):  # so that token ids do not depend on the batch
+            fields += (self._table.numbered(field, language) for field in fields_of(text))
+            phrases.append(self._doc_phrases([*fields[-3], *fields[-2]]) if self.config.phrases else [])
+        return _ReadTexts(languages, flat(fields), flat(phrases))
+
+    def _scanned(self, texts: Sequence[str], languages: Sequence[str]) -> BatchChunks:
+        """Return the chunks of all fields by compiled loops, which read consecutive texts of a language at once."""
+        found, row = [flat([])], 0
+        for language, run in groupby(range(len(texts)), languages.__getitem__):
+            fields = [field for text in run for field in fields_of(texts[text])]
+            numbers, rows = self._table.scanned(fields, language)
+            found.append(BatchChunks(numbers, rows + np.int32(row)))
+            row += len(fields)
+        return BatchChunks(*map(np.concatenate, zip(*found, strict=True)))
 
     def _doc_phrases(self, chunks: Sequence[int]) -> list[int]:
         """Return the token id of each phrase of a document; a new one is placed in the vocabulary."""
@@ -219,12 +236,16 @@ class Bm25:
     def _norms(self, lengths: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
         return self.config.k1 * (1 - self.config.b + self.config.b * lengths / self.config.average_length)
 
-    def _counts(self, fields: Sequence[tuple[float, tuple[IdArray, IdArray]]], texts: int) -> sp.csr_array:
+    def _lengths(self, chunks: BatchChunks, texts: int) -> Ints:
+        """Return the length of each text, with its title and without the headings."""
+        title, body, _ = self._table.lengths(chunks, FIELDS * texts).reshape(texts, FIELDS).T
+        return title + body
+
+    def _counts(self, chunks: BatchChunks, texts: int) -> sp.csr_array:
         """Return how often each text has each token (texts, vocabulary), counting each field so many times."""
-        found = [(times, self._table.terms(*chunks)) for times, chunks in fields if times]
-        ids, rows = (np.concatenate(parts) for parts in zip(*((one.ids, one.texts) for _, one in found), strict=True))
-        weights = np.concatenate([np.float32(times) * one.weights for times, one in found])
-        return _counted(ids, rows, weights, (texts, len(self.words)))
+        ids, weights, rows = self._table.terms(chunks)
+        times = np.array([self.config.title, 1.0, self.config.heading], np.float32)
+        return _counted(ids, rows // FIELDS, times[rows % FIELDS] * weights, (texts, len(self.words)))
 
     def _with_languages(self, weights: sp.csr_array, languages: Sequence[str]) -> sp.csr_array:
         """Return the weights, with the token of its language for each text that is not English."""
@@ -268,12 +289,12 @@ class Bm25:
         return self.words.find(_name(_bucket(*map(stem_hash, pair))))
 
 
-class _ReadText(NamedTuple):
-    """The language of a text, the chunks of its title, body and headings, and its phrases."""
+class _ReadTexts(NamedTuple):
+    """The language of each text, the chunks of its title, body and headings, and its phrases."""
 
-    language: str
-    chunks: tuple[list[int], list[int], list[int]]
-    phrases: list[int]
+    languages: list[str]
+    chunks: BatchChunks
+    phrases: BatchChunks
 
 
 def idf(df: npt.NDArray[Any], docs: int) -> Floats:

@@ -6,7 +6,7 @@ import re
 from array import array
 from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -16,19 +16,30 @@ from denslice.analysis.analyzer import CACHED_WORDS, Analyzer
 from denslice.analysis.written_words import written_words
 from denslice.vectors import Floats, Ints, spread
 
+if TYPE_CHECKING:
+    from denslice.encoders.chunk_scan import ChunkTable
+
 SIGNS = '.,;:!?()[]{}"'  # which change no word that they are beside
+AROUND = f"{SIGNS}-/*'‘’“”–—"  # which change no plain word
 _spaces = "".join(" " if char in '()[]{}"!?;' else char for char in map(chr, range(128)))  # for translate
 _are_plain = re.compile(r"(?:[A-Z]?[a-z0-9]+|[A-Z0-9]+)(?:[-/](?:[A-Z]?[a-z0-9]+|[A-Z0-9]+))*").fullmatch
 FORM = "="  # before a word in normal form, as the vocabulary lists it for prefixes and misspelt words
 Numbers = npt.NDArray[np.int32]
 
 
+class BatchChunks(NamedTuple):
+    """The numbers of the chunks of many fields, and the row of each, which is the number of its field."""
+
+    numbers: Numbers
+    rows: Numbers
+
+
 class BatchTerms(NamedTuple):
-    """The terms of a batch of texts, and the text of each."""
+    """The terms of many fields, and the row of each."""
 
     ids: Numbers
     weights: Floats
-    texts: Numbers
+    rows: Numbers
 
 
 class ChunkTerms:
@@ -37,9 +48,10 @@ class ChunkTerms:
     The vocabulary takes in new tokens, and the forms of words, when a chunk is first seen.
     """
 
-    def __init__(self, analyzer: Analyzer, place: Callable[[str], int]) -> None:
+    def __init__(self, analyzer: Analyzer, place: Callable[[str], int], has_phrases: bool) -> None:
         self._analyzer = analyzer
         self._place = place
+        self._has_phrases = has_phrases  # if not, the hashes of stems are not kept
         self._clear()
 
     def numbered(self, text: str, language: str) -> list[int]:
@@ -57,22 +69,34 @@ class ChunkTerms:
             found[at] = numbers[chunk]
         return found
 
+    def scanned(self, fields: Sequence[str], language: str) -> BatchChunks:
+        """Return the numbers of the chunks of fields in a language as `numbered` does, by compiled loops."""
+        from denslice.encoders.chunk_scan import ChunkTable
+
+        known, numbers = self._numbers.setdefault(language, {}), self._scanned.setdefault(language, array("i"))
+        found = self._tables.setdefault(language, ChunkTable()).scan(fields)
+        for chunk in found.new:
+            if chunk not in known:
+                known[chunk] = self._number(chunk, language, known)
+            numbers.append(known[chunk])
+        return BatchChunks(np.array(numbers, np.int32)[found.numbers], found.rows)
+
     def forget(self) -> None:
         """Forget all chunks if there are very many; numbers that were returned before are no longer valid."""
         if len(self._lengths) > CACHED_WORDS or len(self._ids) > 4 * CACHED_WORDS:
             self._clear()
 
-    def terms(self, chunks: Numbers, texts: Numbers) -> BatchTerms:
-        """Return the terms of numbered chunks, given the text of each chunk."""
+    def terms(self, chunks: BatchChunks) -> BatchTerms:
+        """Return the terms of numbered chunks."""
         starts = np.array(self._starts, np.int64)
-        begins, ends = starts[chunks], starts[chunks + 1]
+        begins, ends = starts[chunks.numbers], starts[chunks.numbers + 1]
         at = spread(begins, ends)
         ids, weights = np.array(self._ids, np.int32), np.array(self._weights, np.float32)
-        return BatchTerms(ids[at], weights[at], np.repeat(texts, ends - begins))
+        return BatchTerms(ids[at], weights[at], np.repeat(chunks.rows, ends - begins))
 
-    def lengths(self, chunks: Numbers, texts: Numbers, count: int) -> Ints:
-        """Return the lengths of so many texts, in parts of WHOLE_WORD, given the text of each chunk."""
-        return np.bincount(texts, np.array(self._lengths)[chunks], minlength=count).astype(np.int64)
+    def lengths(self, chunks: BatchChunks, rows: int) -> Ints:
+        """Return the lengths of so many fields, in parts of WHOLE_WORD."""
+        return np.bincount(chunks.rows, np.array(self._lengths)[chunks.numbers], minlength=rows).astype(np.int64)
 
     def hashes(self, chunks: Sequence[int]) -> npt.NDArray[np.uint64]:
         """Return the hashes of the stems of chunks in their order, without stop words."""
@@ -85,6 +109,8 @@ class ChunkTerms:
         words = plain_words(chunk)
         if words is None:
             return self._joined([word.form for word in written_words(chunk)], language)
+        if words.isalnum():
+            return self._joined((words,), language)
         if words not in numbers:
             numbers[words] = self._joined(words.replace("/", "-").split("-"), language)
         return numbers[words]
@@ -97,20 +123,26 @@ class ChunkTerms:
                 known[form] = self._add(form, language)
         if len(forms) == 1:
             return known[forms[0]]
-        for number in map(known.__getitem__, forms):
-            terms = slice(self._starts[number], self._starts[number + 1])
-            words = slice(self._word_starts[number], self._word_starts[number + 1])
-            self._ids.extend(self._ids[terms])
-            self._weights.extend(self._weights[terms])
-            self._hashes.extend(self._hashes[words])
-        return self._close(sum(self._lengths[known[form]] for form in forms))
+        words = [known[form] for form in forms]
+        for word in words:
+            self._repeat(word)
+        return self._close(sum(self._lengths[word] for word in words))
+
+    def _repeat(self, word: int) -> None:
+        """Give the chunk that is being added the terms of a word too."""
+        for at in range(self._starts[word], self._starts[word + 1]):
+            self._ids.append(self._ids[at])
+            self._weights.append(self._weights[at])
+        for at in range(self._word_starts[word], self._word_starts[word + 1]):
+            self._hashes.append(self._hashes[at])
 
     def _add(self, form: str, language: str) -> int:
         """Add a word and return its number as a chunk. No objects are kept, which the garbage collector would visit."""
         terms = self._analyzer.new_terms(form, language)
         if terms.terms:
             self._place(FORM + form)
-            self._hashes.append(stem_hash(terms.terms[0].token))
+            if self._has_phrases:
+                self._hashes.append(stem_hash(terms.terms[0].token))
         for token, weight, _ in terms.terms:
             self._ids.append(self._place(token))
             self._weights.append(weight)
@@ -126,6 +158,8 @@ class ChunkTerms:
     def _clear(self) -> None:
         self._numbers: dict[str, dict[str, int]] = {}  # of chunks, by language
         self._words: dict[str, dict[str, int]] = {}  # of words in normal form
+        self._tables: dict[str, ChunkTable] = {}  # of chunks that were scanned, by language
+        self._scanned: dict[str, array[int]] = {}  # the number of each of these
         self._starts, self._word_starts = array("q", [0]), array("q", [0])
         self._ids, self._weights, self._hashes, self._lengths = array("i"), array("f"), array("Q"), array("i")
 
@@ -142,8 +176,8 @@ def plain_words(chunk: str) -> str | None:
 
     Most chunks are plain: they are analysed without patterns, and once for all ways to write them.
     """
-    words = chunk.strip(SIGNS)
-    if words.endswith(("'s", "’s")) and words[-3:-2].isalpha():
+    words = chunk.strip(AROUND)
+    if words.endswith(("'s", "’s")) and words[-3:-2].isalpha() and words[-4:-3].isalnum():  # no single letter
         words = words[:-2]
     return words.lower() if _are_plain(words) else None
 
@@ -153,8 +187,8 @@ def stem_hash(stem: str) -> int:
     return crc32(stem.encode("utf-8", errors="surrogatepass"))
 
 
-def flat(rows: Sequence[Sequence[int]]) -> tuple[Numbers, Numbers]:
-    """Return all numbers in one array, and the row of each."""
+def flat(rows: Sequence[Sequence[int]]) -> BatchChunks:
+    """Return the numbers of all rows in one array, and the row of each."""
     sizes = [len(row) for row in rows]
     numbers = np.fromiter(chain.from_iterable(rows), dtype=np.int32, count=sum(sizes))
-    return numbers, np.repeat(np.arange(len(rows), dtype=np.int32), sizes)
+    return BatchChunks(numbers, np.repeat(np.arange(len(rows), dtype=np.int32), sizes))
