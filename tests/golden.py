@@ -76,6 +76,18 @@ def write_long(path: Path) -> Index:
     return index
 
 
+def write_words(path: Path) -> Index:
+    """The second analysis of words: languages that are recognised, titles, headings, identifiers."""
+    index = Index.create(path, "bm25")
+    languages = [
+        "Die Häuser am See sind im Sommer sehr teuer, und niemand kann sie kaufen.",
+        "Les maisons près du lac sont très chères en été, et personne ne peut les acheter.",
+        "湖のそばの家は夏になるととても高くて、誰も買えません。",
+    ]
+    index.add([*docs(0, 7), *({"id": f"l{n}", "title": f"parseDate {n}", "text": t} for n, t in enumerate(languages))])
+    return index
+
+
 def write_vectors(path: Path) -> Index:
     """Ready vectors with dense ones, two segments, a deletion, sliced queries."""
     weights, dense = vectors()
@@ -120,7 +132,14 @@ def pack(name: str, index: Index, expected: Told) -> None:
         packed.writestr(zipfile.ZipInfo("expected.json"), json.dumps(expected, indent=1, ensure_ascii=False), 8)
 
 
-KINDS = {"bm25": write_bm25, "mini": write_mini, "vectors": write_vectors, "passages": write_long}
+KINDS = {
+    "bm25": write_bm25,
+    "mini": write_mini,
+    "vectors": write_vectors,
+    "passages": write_long,
+    "words": write_words,
+    "words-mini": write_mini,  # the first edition of the model, with the second analysis of words
+}
 
 
 def main() -> int:

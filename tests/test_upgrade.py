@@ -28,7 +28,8 @@ from kill_upgrade import kill, state
 from kill_writer import FAULTS, with_fault
 
 KINDS = ("bm25", "mini", "vectors")
-LATER = ["format-3-long", "format-3-passages"]  # long documents, before and since they are cut into passages
+# Long documents, before and since they are cut into passages; and what the second analysis of words made.
+LATER = ["format-3-long", "format-3-passages", "format-3-words", "format-3-words-mini"]
 NAMES = sorted(path.stem for path in golden.FOLDER.glob("*.zip"))
 
 
