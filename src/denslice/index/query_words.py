@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from denslice.encoders import Encoder
 from denslice.encoders.chunk_terms import FORM
 from denslice.search.close_words import CloseWords, allowed_distance
@@ -14,7 +16,7 @@ class Forms:
 
     def __init__(self, snapshot: Snapshot, before: Forms | None = None) -> None:
         """List the words of a commit, sharing the tables of another one from which it descends."""
-        self._listed: CloseWords = CloseWords.of(snapshot.words.pieces, before._listed if before else None)
+        self._listed: CloseWords = CloseWords.of(snapshot.words.pieces, before._listed if before else None, FORM)
 
     def starting_with(self, prefix: str, limit: int | None = None) -> list[str]:
         """Return the words that begin with the prefix, at most so many."""
@@ -22,8 +24,12 @@ class Forms:
 
     def like(self, form: str, distance: int) -> list[tuple[str, int]]:
         """Return the words within this edit distance, each with its own."""
-        found = self._listed.within(FORM + form, distance)
-        return [(name.removeprefix(FORM), apart) for name, apart in found if name.startswith(FORM)]
+        return self.like_each([form], distance)[0]
+
+    def like_each(self, forms: Sequence[str], distance: int) -> list[list[tuple[str, int]]]:
+        """Return for each form the words within this edit distance, each with its own."""
+        found = self._listed.within_each([FORM + form for form in forms], distance)
+        return [[(name.removeprefix(FORM), apart) for name, apart in some] for some in found]
 
 
 def known_words(snapshot: Snapshot, encoder: Encoder, forms: Forms) -> KnownWords:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
@@ -38,10 +39,10 @@ class WordIds(Protocol):
 
 def word_arrays(words: Sequence[str]) -> dict[str, Array]:
     """Return the three arrays of a piece with these distinct words, which are in id order."""
-    encoded = [_encode(word) for word in words]
-    starts = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
-    order = sorted(range(len(encoded)), key=encoded.__getitem__)
-    text = np.frombuffer(b"".join(encoded), dtype=np.uint8)
+    names = [encoded(word) for word in words]
+    starts = np.cumsum([0, *map(len, names)], dtype=np.int64)
+    order = sorted(range(len(names)), key=names.__getitem__)
+    text = np.frombuffer(b"".join(names), dtype=np.uint8)
     return {"words": text, "starts": starts, "sorted": np.array(order, dtype=np.uint32)}
 
 
@@ -67,17 +68,17 @@ class Piece:
     def __len__(self) -> int:
         return len(self._order)
 
-    @property
+    @cached_property
     def letters(self) -> Array:
         """The UTF-8 of all words, in id order, as uint8. This and the other arrays are read-only."""
         return _read_only(self._words)
 
-    @property
+    @cached_property
     def starts(self) -> Array:
         """The offset of each word in the letters, and their end: (n + 1,) int64."""
         return _read_only(self._starts)
 
-    @property
+    @cached_property
     def order(self) -> Array:
         """The positions of the words in the order of their code points: (n,) uint32."""
         return _read_only(self._order)
@@ -96,15 +97,15 @@ class Piece:
         except UnicodeDecodeError as error:
             raise damaged(self.path, str(error)) from error
 
-    def count_starting_with(self, prefix: bytes) -> int:
-        """Return how many words start with these bytes."""
+    def starting_with(self, prefix: bytes) -> Array:
+        """Return the positions of the words that start with these bytes, in the order of the words."""
         size = len(prefix)
 
         def beginning(position: int) -> bytes:
             return self._bytes(position)[:size]
 
         first = bisect_left(self._order, prefix, key=beginning)
-        return bisect_right(self._order, prefix, lo=first, key=beginning) - first
+        return self.order[first : bisect_right(self._order, prefix, lo=first, key=beginning)]
 
     def words(self) -> list[str]:
         """Return all words in id order."""
@@ -163,11 +164,11 @@ class Vocabulary:
 
     def count_starting_with(self, prefix: str) -> int:
         """Return how many words start with a prefix."""
-        return sum(piece.count_starting_with(_encode(prefix)) for piece in self.pieces)
+        return sum(len(piece.starting_with(encoded(prefix))) for piece in self.pieces)
 
     def _search(self, word: str) -> int:
-        encoded = _encode(word)
-        found = ((piece, piece.find(encoded)) for piece in self.pieces)
+        name = encoded(word)
+        found = ((piece, piece.find(name)) for piece in self.pieces)
         return next((piece.base + position for piece, position in found if position != ABSENT), ABSENT)
 
 
@@ -216,6 +217,6 @@ def _read_only(numbers: memoryview) -> Array:
     return array
 
 
-# JSON may hold half of a surrogate pair; surrogatepass keeps such a word as it is.
-def _encode(word: str) -> bytes:
+def encoded(word: str) -> bytes:
+    """Return a word in UTF-8. JSON may hold half of a surrogate pair, which is kept as it is."""
     return word.encode("utf-8", errors="surrogatepass")

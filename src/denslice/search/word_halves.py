@@ -1,0 +1,54 @@
+"""Words by their halves: one edit leaves the first half of a word as it is, or the second one.
+
+So the words that are one edit away from another are among those of about its length that share a half with it, which
+are few, however large the vocabulary is. Only a swap of the two letters in the middle changes both halves.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from denslice.search.letter_signatures import LONG, LetterSignatures
+from denslice.store.vocabulary import Piece
+
+WORDS_PER_BUCKET = 256  # on average over all lengths; those of one length are a tenth or less
+MOST_BITS = 12  # of the number of a bucket: the tables of where buckets start have at most 1 MiB each
+
+Rows = npt.NDArray[np.uint32]
+
+
+class HalfTable(NamedTuple):
+    """The rows of `LetterSignatures` by length and by a hash of one half of their words; words of LONG are left out.
+
+    The rows with n code points and the hash h are between starts[n << bits | h] and the next start.
+    """
+
+    rows: Rows
+    starts: Rows  # ((LONG << bits) + 1,)
+
+
+class WordHalves(NamedTuple):
+    """Both tables of a piece, about 8 bytes a word."""
+
+    first: HalfTable
+    second: HalfTable
+    bits: int  # of hashes
+
+
+def word_halves(piece: Piece, made: LetterSignatures) -> WordHalves:
+    """Return the halves of a piece's words, given their signatures."""
+    from denslice.search.cpu.half_search import half_hashes
+
+    bits = min(max(len(made.positions) // WORDS_PER_BUCKET, 1).bit_length() - 1, MOST_BITS)
+    lengths = np.repeat(np.arange(LONG + 1, dtype=np.uint32), np.diff(made.starts))
+    first, second = half_hashes(made.positions, (piece.letters, piece.starts), bits)
+    return WordHalves(_table(lengths << bits | first, bits), _table(lengths << bits | second, bits), bits)
+
+
+def _table(keys: Rows, bits: int) -> HalfTable:
+    rows = np.argsort(keys, kind="stable").astype(np.uint32)
+    starts = np.searchsorted(keys[rows], np.arange((LONG << bits) + 1, dtype=np.uint32))
+    return HalfTable(rows, starts.astype(np.uint32))
