@@ -6,8 +6,6 @@ are few, however large the vocabulary is. Only a swap of the two letters in the 
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import numpy.typing as npt
 
@@ -20,22 +18,12 @@ MOST_BITS = 12  # of the number of a bucket: the tables of where buckets start h
 Rows = npt.NDArray[np.uint32]
 
 
-class HalfTable(NamedTuple):
-    """The rows of `LetterSignatures` by length and by a hash of one half of their words; words of LONG are left out.
-
-    The rows with n code points and the hash h are between starts[n << bits | h] and the next start.
-    """
-
-    rows: Rows
-    starts: Rows  # ((LONG << bits) + 1,)
-
-
-class WordHalves(NamedTuple):
-    """Both tables of a piece, about 8 bytes a word."""
-
-    first: HalfTable
-    second: HalfTable
-    bits: int  # of hashes
+# The rows of `LetterSignatures` by length and by a hash of one half of their words, and where they start: those with n
+# code points and the hash h are between starts[n << bits | h] and the next start. Words of LONG or more are left out.
+HalfTable = tuple[Rows, Rows]
+# The tables of first and second halves, about 8 bytes a word, and the bits of hashes. Numba takes longer to call with
+# named tuples.
+WordHalves = tuple[HalfTable, HalfTable, int]
 
 
 def word_halves(piece: Piece, made: LetterSignatures) -> WordHalves:
@@ -45,10 +33,10 @@ def word_halves(piece: Piece, made: LetterSignatures) -> WordHalves:
     bits = min(max(len(made.positions) // WORDS_PER_BUCKET, 1).bit_length() - 1, MOST_BITS)
     lengths = np.repeat(np.arange(LONG + 1, dtype=np.uint32), np.diff(made.starts))
     first, second = half_hashes(made.positions, (piece.letters, piece.starts), bits)
-    return WordHalves(_table(lengths << bits | first, bits), _table(lengths << bits | second, bits), bits)
+    return _table(lengths << bits | first, bits), _table(lengths << bits | second, bits), bits
 
 
 def _table(keys: Rows, bits: int) -> HalfTable:
     rows = np.argsort(keys, kind="stable").astype(np.uint32)
     starts = np.searchsorted(keys[rows], np.arange((LONG << bits) + 1, dtype=np.uint32))
-    return HalfTable(rows, starts.astype(np.uint32))
+    return rows, starts.astype(np.uint32)

@@ -19,6 +19,7 @@ from denslice.store.files import damaged
 from denslice.vectors import Array
 
 ABSENT = -1
+BLOCKS = 2_048  # of a piece, at most, whose first words are kept in memory
 CACHED_LOOKUPS = 100_000  # that a Vocabulary caches before it clears the cache
 
 
@@ -85,10 +86,18 @@ class Piece:
 
     def find(self, word: bytes) -> int:
         """Return the word's position in this piece, or ABSENT."""
-        rank = bisect_left(self._order, word, key=self._bytes)
-        if rank == len(self) or self._bytes(self._order[rank]) != word:
-            return ABSENT
-        return self._order[rank]
+        step, firsts = self._blocks
+        end = bisect_right(firsts, word) * step
+        rank = bisect_left(self._order, word, max(end - step, 0), min(end, len(self)), key=self._bytes)
+        if rank < min(end, len(self)) and self._bytes(position := self._order[rank]) == word:
+            return position
+        return ABSENT
+
+    @cached_property
+    def _blocks(self) -> tuple[int, list[bytes]]:
+        """How many words of the order make a block, and the first of each: they are compared without Python code."""
+        step = -(-len(self) // BLOCKS) or 1
+        return step, [self._bytes(position) for position in self._order[::step]]
 
     def word(self, position: int) -> str:
         """Return the word at a position."""

@@ -12,8 +12,8 @@ from denslice.search.cpu.signature_scan import Table, Words, decoded, doubled, m
 from denslice.search.letter_signatures import BUCKETS, LONG
 from denslice.vectors import Array, Ints
 
-HalfRows = tuple[Array, Array]  # rows and starts of a `HalfTable`
-Halves = tuple[HalfRows, HalfRows, int]  # those of `WordHalves`: first, second, bits
+HalfRows = tuple[Array, Array]  # a `HalfTable`: rows and starts
+Halves = tuple[HalfRows, HalfRows, int]  # `WordHalves`: first, second, bits
 
 _mixing = np.uint64(0x9E3779B97F4A7C15)
 _one = np.uint64(1)
