@@ -1,4 +1,4 @@
-"""Token counts: they are those of the collection, and are looked up once for each page of tokens."""
+"""Token counts: they are those of the collection, and each token is looked up once."""
 
 import numpy as np
 import pytest
@@ -6,29 +6,34 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from denslice.search import token_counts
-from denslice.search.token_counts import PAGE, TokenCounts
+from denslice.search.token_counts import TokenCounts
 from denslice.vectors import Ints
 
-TOKENS = 3 * PAGE + 7
+some_ids = st.lists(st.integers(0, 9), max_size=6)
 
 
-@given(st.lists(st.lists(st.integers(0, TOKENS - 1), max_size=6)), st.integers(1, 4))
+@given(st.lists(some_ids), st.integers(1, 12))
 def test_counts_are_those_of_the_collection_however_few_are_remembered(asked: list[list[int]], most: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(token_counts, "CACHED_PAGES", most)
-        counts = TokenCounts(lambda ids: ids * 10, TOKENS)
+        patch.setattr(token_counts, "CACHED_TOKENS", most)
+        counts = TokenCounts(lambda ids: ids * 10)
         assert [counts.of(ids) for ids in asked] == [[id * 10 for id in ids] for ids in asked]
-        assert len(counts._pages) <= most
 
 
-def test_a_page_of_tokens_is_looked_up_once_and_no_token_beyond_the_last() -> None:
-    asked: list[Ints] = []
+def test_a_token_is_looked_up_once() -> None:
+    asked: list[int] = []
 
     def frequencies(ids: Ints) -> Ints:
-        asked.append(ids)
+        asked.extend(ids.tolist())
         return np.ones_like(ids)
 
-    counts = TokenCounts(frequencies, PAGE + 2)
-    for ids in ([3, 1], [1, PAGE], [PAGE + 1, 3], []):
+    counts = TokenCounts(frequencies)
+    for ids in ([3, 1], [1, 2], [2, 3], []):
         assert counts.of(ids) == [1] * len(ids)
-    assert [(ids[0], ids[-1]) for ids in asked] == [(0, PAGE - 1), (PAGE, PAGE + 1)]
+    assert asked == [3, 1, 2]
+
+
+def test_a_token_that_is_remembered_is_still_known_when_others_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(token_counts, "CACHED_TOKENS", 2)
+    counts = TokenCounts(lambda ids: ids)
+    assert [counts.of(ids) for ids in ([1, 2], [2, 3], [1])] == [[1, 2], [2, 3], [1]]

@@ -6,6 +6,7 @@ no word within the distance is missed. Prefixes need no index of their own, beca
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
@@ -85,13 +86,19 @@ class CloseWords:
 
     def within_each(self, words: Sequence[str], distance: int) -> list[list[CloseWord]]:
         """Return what `within` returns for each word; many take little longer than one."""
+        found = self.ids_within_each(words, distance)
+        each = [[CloseWord(self._word(id), apart) for id, apart in some] for some in found]
+        return [sorted(some, key=lambda one: (one.distance, one.word)) for some in each]
+
+    def ids_within_each(self, words: Sequence[str], distance: int) -> list[list[tuple[int, int]]]:
+        """Return the token ids of the words within this distance of each word, with their distances, in any order."""
         if distance < 0:
             raise InputError(f"an edit distance of {distance}: it must be 0 or more")
-        found: list[list[CloseWord]] = [[] for _ in words]
+        found: list[list[tuple[int, int]]] = [[] for _ in words]
         for piece in self.pieces:
             for asked, position, apart in self._near(piece, words, distance):
-                found[asked].append(CloseWord(piece.word(position), apart))
-        return [sorted(some, key=lambda one: (one.distance, one.word)) for some in found]
+                found[asked].append((piece.base + position, apart))
+        return found
 
     def starting_with(self, prefix: str, limit: int | None = None) -> list[str]:
         """Return the first words that begin with the prefix, by code points; without a limit, all of them."""
@@ -118,6 +125,10 @@ class CloseWords:
         most = [min(distance, max(len(word), longest)) for word in words]  # no two words are further apart
         each = (near(piece, made.signatures, word, far) for word, far in zip(words, most, strict=True))
         return ((asked, *one) for asked, some in enumerate(each) for one in some)
+
+    def _word(self, id: int) -> str:
+        piece = self.pieces[bisect_right(self.pieces, id, key=lambda piece: piece.base) - 1]
+        return piece.word(id - piece.base)
 
     def _tables(self, piece: Piece) -> WordTables:
         made = self._known.get(_key(piece))

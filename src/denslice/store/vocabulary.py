@@ -6,7 +6,7 @@ A piece is memory-mapped, so it opens in constant time. Ids continue from piece 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol
@@ -170,6 +170,15 @@ class Vocabulary:
             raise InputError(f"no token {id}: the vocabulary has {self._len:,} words")
         piece = self.pieces[bisect_right(self._bases, id) - 1]
         return piece.word(id - piece.base)
+
+    def remember(self, ids: Iterable[int]) -> None:
+        """Read the words that have these token ids, so that they are found faster; an id that no word has is left out.
+
+        To read a word takes a fraction of the time that it takes to find one.
+        """
+        if len(self.found) >= CACHED_LOOKUPS:
+            self.found.clear()
+        self.found.update((self.word(id), id) for id in ids if id < self._len)
 
     def count_starting_with(self, prefix: str) -> int:
         """Return how many words start with a prefix."""
