@@ -167,6 +167,5 @@ def _near_by_halves(piece: Piece, made: WordTables, words: Sequence[str]) -> Ite
 
     letters = np.frombuffer("".join(words).encode("utf-32-le", errors="surrogatepass"), np.uint32)
     bounds = np.array([0, *accumulate(map(len, words))], np.int64)
-    table = made.signatures.signatures, made.signatures.positions
-    found = one_edit_away(letters, bounds, table, made.halves_of(piece), (piece.letters, piece.starts))
+    found = one_edit_away(letters, bounds, made.halves_of(piece), (piece.letters, piece.starts))
     return zip(*(numbers.tolist() for numbers in found), strict=True)

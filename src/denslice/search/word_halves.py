@@ -9,20 +9,18 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from denslice.search.letter_signatures import LONG, LetterSignatures
+from denslice.search.letter_signatures import BUCKETS, LONG, LetterSignatures
 from denslice.store.vocabulary import Piece
 
-WORDS_PER_BUCKET = 256  # on average over all lengths; those of one length are a tenth or less
+WORDS_PER_BUCKET = 128  # on average over all lengths; those of one length are a tenth or less
 MOST_BITS = 12  # of the number of a bucket: the tables of where buckets start have at most 1 MiB each
 
-Rows = npt.NDArray[np.uint32]
-
-
-# The rows of `LetterSignatures` by length and by a hash of one half of their words, and where they start: those with n
-# code points and the hash h are between starts[n << bits | h] and the next start. Words of LONG or more are left out.
-HalfTable = tuple[Rows, Rows]
-# The tables of first and second halves, about 8 bytes a word, and the bits of hashes. Numba takes longer to call with
-# named tuples.
+# Words by length and by a hash of one half: 64 bits for each, of which the lower 32 are its position in the piece and
+# the upper 32 say which letters it has, as its signature does; and where the words start. Those with n code points and
+# the hash h are between starts[n << bits | h] and the next start. Words of LONG or more are left out.
+HalfTable = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]
+# The tables of first and second halves, 16 bytes a word and those of the starts, and the bits of hashes. Numba takes
+# longer to call with named tuples.
 WordHalves = tuple[HalfTable, HalfTable, int]
 
 
@@ -33,10 +31,11 @@ def word_halves(piece: Piece, made: LetterSignatures) -> WordHalves:
     bits = min(max(len(made.positions) // WORDS_PER_BUCKET, 1).bit_length() - 1, MOST_BITS)
     lengths = np.repeat(np.arange(LONG + 1, dtype=np.uint32), np.diff(made.starts))
     first, second = half_hashes(made.positions, (piece.letters, piece.starts), bits)
-    return _table(lengths << bits | first, bits), _table(lengths << bits | second, bits), bits
+    entries = made.signatures << np.uint64(BUCKETS) | made.positions
+    return _table(lengths << bits | first, entries, bits), _table(lengths << bits | second, entries, bits), bits
 
 
-def _table(keys: Rows, bits: int) -> HalfTable:
-    rows = np.argsort(keys, kind="stable").astype(np.uint32)
-    starts = np.searchsorted(keys[rows], np.arange((LONG << bits) + 1, dtype=np.uint32))
-    return rows, starts.astype(np.uint32)
+def _table(keys: npt.NDArray[np.uint32], entries: npt.NDArray[np.uint64], bits: int) -> HalfTable:
+    order = np.argsort(keys, kind="stable")
+    starts = np.searchsorted(keys[order], np.arange((LONG << bits) + 1, dtype=np.uint32))
+    return entries[order], starts.astype(np.uint32)

@@ -8,16 +8,17 @@ from __future__ import annotations
 import numpy as np
 
 from denslice.compiling import compiled, helper
-from denslice.search.cpu.signature_scan import Table, Words, decoded, doubled, measured_distance, passes
+from denslice.search.cpu.signature_scan import Words, decoded, doubled, measured_distance, passes
 from denslice.search.letter_signatures import BUCKETS, LONG
 from denslice.vectors import Array, Ints
 
-HalfRows = tuple[Array, Array]  # a `HalfTable`: rows and starts
+HalfRows = tuple[Array, Array]  # a `HalfTable`: words and starts
 Halves = tuple[HalfRows, HalfRows, int]  # `WordHalves`: first, second, bits
 
 _mixing = np.uint64(0x9E3779B97F4A7C15)
 _one = np.uint64(1)
 _buckets = np.uint64(BUCKETS)
+_position = np.uint64((1 << 32) - 1)
 _hash_bits = 64
 
 
@@ -35,7 +36,7 @@ def half_hashes(positions: Array, words: Words, bits: int) -> tuple[Array, Array
 
 
 @compiled
-def one_edit_away(letters: Array, bounds: Ints, table: Table, halves: Halves, words: Words) -> tuple[Ints, Ints, Ints]:
+def one_edit_away(letters: Array, bounds: Ints, halves: Halves, words: Words) -> tuple[Ints, Ints, Ints]:
     """Return the words at most one edit away: the query that each is close to, its position, and its distance.
 
     Query i has the code points from bounds[i] to bounds[i + 1], fewer than LONG - 1. Files may be damaged: whatever
@@ -46,7 +47,7 @@ def one_edit_away(letters: Array, bounds: Ints, table: Table, halves: Halves, wo
     for number in range(len(bounds) - 1):
         query = letters[bounds[number] : bounds[number + 1]]
         begun = count
-        for position in _sharing_a_half(query, table, halves):
+        for position in _sharing_a_half(query, halves):
             if _is_among(positions[begun:count], position):
                 continue
             length = decoded(words, position, word)
@@ -60,24 +61,24 @@ def one_edit_away(letters: Array, bounds: Ints, table: Table, halves: Halves, wo
 
 
 @helper
-def _sharing_a_half(query: Array, table: Table, halves: Halves) -> Ints:
-    """Return the positions of the words that share a half with the query and pass by their signatures, some twice."""
+def _sharing_a_half(query: Array, halves: Halves) -> Ints:
+    """Return the positions of the words that share a half and most letters with the query, some twice."""
     found, count = np.empty(64, np.int64), 0
     first, second, bits = halves
-    signature, size = _signature(query), len(query)
+    signature, size = _letters_of(query), len(query)
     for length in range(max(size - 1, 0), size + 2):
         half = length // 2
         lacking, more = np.uint64(1 - max(length - size, 0)), np.uint64(1 - max(size - length, 0))
         limits = signature, lacking, more
         if half <= size:
             bucket = length << bits | _hash(query[:half], bits)
-            found, count = _with_passing(found, count, first, bucket, table, limits)
+            found, count = _with_passing(found, count, first, bucket, limits)
         if length - half <= size:
             bucket = length << bits | _hash(query[size - (length - half) :], bits)
-            found, count = _with_passing(found, count, second, bucket, table, limits)
+            found, count = _with_passing(found, count, second, bucket, limits)
         if length == size and size > 1:
             bucket = length << bits | _hash(_with_swapped_middle(query)[:half], bits)
-            found, count = _with_passing(found, count, first, bucket, table, limits)
+            found, count = _with_passing(found, count, first, bucket, limits)
     return found[:count]
 
 
@@ -87,19 +88,16 @@ def _with_passing(
     count: int,
     half: HalfRows,
     bucket: int,
-    table: Table,
     limits: tuple[np.uint64, np.uint64, np.uint64],
 ) -> tuple[Ints, int]:
-    """Add the positions of a bucket whose signatures pass, and return them all and how many they are."""
-    rows, starts = half
-    signatures, positions = table
+    """Add the positions of a bucket's words whose letters pass, and return them all and how many they are."""
+    entries, starts = half
     signature, lacking, more = limits
-    for at in range(starts[bucket], starts[bucket + 1]):
-        row = rows[at]
-        if passes(signatures[row], signature, lacking, more):
+    for entry in entries[starts[bucket] : starts[bucket + 1]]:
+        if passes(entry >> _buckets, signature, lacking, more):
             if count == len(found):
                 found = doubled(found)
-            found[count] = np.int64(positions[row])
+            found[count] = np.int64(entry & _position)
             count += 1
     return found, count
 
@@ -115,14 +113,12 @@ def _hash(letters: Array, bits: int) -> int:
 
 
 @helper
-def _signature(letters: Array) -> np.uint64:
-    """Return the signature of a word, as `signature_of` does."""
-    once, twice = np.uint64(0), np.uint64(0)
-    for letter in letters:
-        bit = _one << np.uint64(letter) % _buckets
-        twice |= once & bit
-        once |= bit
-    return once | twice << _buckets
+def _letters_of(query: Array) -> np.uint64:
+    """Return which letters a word has: the half of its signature that says so."""
+    found = np.uint64(0)
+    for letter in query:
+        found |= _one << np.uint64(letter) % _buckets
+    return found
 
 
 @helper
