@@ -246,7 +246,7 @@ class QueryReader(ABC):
 
     @cached_property
     def _token_counts(self) -> TokenCounts:
-        return TokenCounts(self.statistics.passage_frequencies)
+        return TokenCounts(self.statistics.passage_frequencies, len(self.snapshot.words))
 
     @cached_property
     def _forms(self) -> Forms:

@@ -57,6 +57,7 @@ class Piece:
         self._words = words.data  # UTF-8 of all words, in id order
         self._starts = starts.data  # (n + 1,) int64, the offset of each word
         self._order = order.data  # (n,) uint32, positions in byte order
+        self._len = len(order)
         if len(starts) != len(order) + 1 or starts[-1] != len(words):
             raise damaged(path, f"{len(order):,} words in {len(words):,} bytes do not fit their starts")
 
@@ -67,7 +68,7 @@ class Piece:
         return cls(base, words, starts, container.array("sorted", "uint32"), container.path)
 
     def __len__(self) -> int:
-        return len(self._order)
+        return self._len
 
     @cached_property
     def letters(self) -> Array:
@@ -87,11 +88,14 @@ class Piece:
     def find(self, word: bytes) -> int:
         """Return the word's position in this piece, or ABSENT."""
         step, firsts = self._blocks
-        end = bisect_right(firsts, word) * step
-        rank = bisect_left(self._order, word, max(end - step, 0), min(end, len(self)), key=self._bytes)
-        if rank < min(end, len(self)) and self._bytes(position := self._order[rank]) == word:
-            return position
-        return ABSENT
+        start = (bisect_right(firsts, word) - 1) * step
+        end = min(start + step, self._len)
+        if start < 0:
+            return ABSENT
+        rank = bisect_left(self._order, word, start, end, key=self._bytes)
+        if rank == end or self._bytes(self._order[rank]) != word:
+            return ABSENT
+        return self._order[rank]
 
     @cached_property
     def _blocks(self) -> tuple[int, list[bytes]]:
@@ -121,7 +125,7 @@ class Piece:
         return [self.word(position) for position in range(len(self))]
 
     def _bytes(self, position: int) -> bytes:
-        if position >= len(self):
+        if position >= self._len:
             raise damaged(self.path, f"has no word {position:,}, which it lists")
         return bytes(self._words[self._starts[position] : self._starts[position + 1]])
 
