@@ -16,6 +16,7 @@ from denslice.search import close_words
 from denslice.search.close_words import CloseWord, CloseWords, allowed_distance
 from denslice.search.edit_distance import edit_distance, rows_for
 from denslice.search.letter_signatures import LONG, LetterSignatures, signature_of
+from denslice.search.word_halves import word_halves
 from denslice.store.vocabulary import Piece, word_arrays
 
 LETTERS = "abA\u0301\u093f漢字😀\ud800\udc00"  # a, A and U+0301 share a bucket; halves of a pair; combining marks
@@ -119,6 +120,47 @@ def test_every_word_within_the_distance_is_found_and_no_other(
     words, cut = given_words
     found = close_words_of(words[:cut], words[cut:]).within(asked, distance)
     assert found == plainly_within(words, asked, distance)
+
+
+@pytest.mark.usefixtures("_each_way")
+@given(words_in_pieces, st.lists(some_word, max_size=4), st.integers(0, 2))
+def test_many_words_are_asked_for_at_once(given_words: tuple[list[str], int], asked: list[str], distance: int) -> None:
+    words, cut = given_words
+    found = close_words_of(words[:cut], words[cut:]).within_each(asked, distance)
+    assert found == [plainly_within(words, word, distance) for word in asked]
+
+
+@pytest.mark.usefixtures("_each_way")
+@pytest.mark.parametrize("word", ["a", "ab", "abc", "abcd", "abcde", "漢字かなの", "abcdefgh" * 8])
+def test_one_edit_anywhere_is_found(word: str) -> None:
+    edits = [word[:at] + middle + word[at + cut :] for at in range(len(word)) for middle in ("", "x") for cut in (0, 1)]
+    swaps = [word[:at] + word[at + 1] + word[at] + word[at + 2 :] for at in range(len(word) - 1)]
+    made = close_words_of([word, word + "yyy"])
+    assert [one for one in (*edits, *swaps, f"{word}x") if made.within(one, 1)[0].word != word] == []
+
+
+@pytest.mark.usefixtures("_each_way")
+@given(words_in_pieces, some_word, st.integers(0, 3))
+def test_only_words_with_a_beginning_are_close_if_one_is_given(
+    given_words: tuple[list[str], int], asked: str, distance: int
+) -> None:
+    words, cut = given_words
+    made = CloseWords.of(pieces_of(words[:cut], words[cut:]), beginning="a")
+    expected = plainly_within([word for word in words if word.startswith("a")], asked, distance)
+    assert made.within(asked, distance) == expected
+
+
+@given(st.lists(any_word | some_word, unique=True))
+def test_every_word_is_listed_by_both_of_its_halves(words: list[str]) -> None:
+    piece = pieces_of(words)[0]
+    made = LetterSignatures.of(piece)
+    *tables, bits = word_halves(piece, made)
+    letters = {position: signature_of(word) & (1 << 32) - 1 for position, word in enumerate(words)}
+    for entries, starts in tables:
+        assert {entry & (1 << 32) - 1: entry >> 32 for entry in entries.tolist()} == letters
+        assert len(entries) == len(words)
+        assert len(starts) == (LONG << bits) + 1
+        assert int(starts[-1]) == sum(len(word) < LONG for word in words)
 
 
 @pytest.mark.usefixtures("_each_way")

@@ -1,5 +1,6 @@
 """Spelling: words that a collection does not have are taken for the nearest ones that it has; and completions."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -82,9 +83,9 @@ class Listed:
     def __init__(self, *words: str) -> None:
         self.words = words
 
-    def like(self, form: str, distance: int) -> list[tuple[str, int]]:
-        near = [(word, int(word != form)) for word in self.words]
-        return [one for one in near if one[1] <= distance]
+    def like_each(self, forms: Sequence[str], distance: int) -> list[list[tuple[str, int]]]:
+        near = [[(word, int(word != form)) for word in self.words] for form in forms]
+        return [[one for one in some if one[1] <= distance] for some in near]
 
     def starting_with(self, prefix: str, limit: int | None = None) -> list[str]:
         return [word for word in self.words if word.startswith(prefix)][:limit]

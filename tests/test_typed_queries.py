@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from denslice.errors import InputError
 from denslice.queries import Clause, Query
-from denslice.search.typed_queries import MOST_OPERATORS, parsed
+from denslice.search.typed_queries import MOST_OPERATORS, parsed, read_by_items
 
 FIELDS = {"title", "year", "author"}
 PIECES = [
@@ -154,6 +154,11 @@ def test_every_text_is_a_query(typed: str) -> None:
     query = parsed(typed, FIELDS)
     if not query.conditions and not query.should:
         assert query == Query(text=typed)
+
+
+@given(st.lists(st.sampled_from([*PIECES, "\t", "\x1c", "\u3000"]), max_size=12).map("".join) | st.text())
+def test_a_text_that_has_no_sign_of_an_operator_is_read_as_any_other(typed: str) -> None:
+    assert parsed(typed, FIELDS) == read_by_items(typed, FIELDS)
 
 
 @given(st.text(st.characters(exclude_characters='"“”„«»‹›「」『』+-*~:O')))

@@ -94,6 +94,24 @@ def test_a_vocabulary_forgets_lookups_rather_than_keep_every_one(
     assert len(opened.found) <= 2
 
 
+def test_words_that_are_remembered_have_their_own_ids(tmp_path: Path) -> None:
+    opened = vocabulary_of(tmp_path, ["air", "wing"], ["élan"])
+    opened.remember([2, 0, 3])
+    assert opened.found == {"élan": 2, "air": 0}
+    assert [opened.find(word) for word in ("air", "wing", "élan", "zoo")] == [0, 1, 2, -1]
+
+
+def test_words_are_found_in_pieces_of_many_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = [f"w{number * 37 % 101:03}" for number in range(101)]
+    for blocks in (1, 2, 7, 100, 101):
+        monkeypatch.setattr(vocabulary, "BLOCKS", blocks)
+        folder = tmp_path / str(blocks)
+        folder.mkdir()
+        opened = vocabulary_of(folder, words)
+        assert [opened.find(word) for word in words] == list(range(101))
+        assert {opened.find(word) for word in ("", "w", "w0005", "w101", "v", "x")} == {-1}
+
+
 @pytest.mark.parametrize("id", [-1, 2])
 def test_an_id_outside_the_vocabulary_is_an_error(tmp_path: Path, id: int) -> None:
     opened = vocabulary_of(tmp_path, ["air", "wing"])

@@ -16,7 +16,7 @@ from denslice.analysis.analyzer import Analyzer
 from denslice.analysis.languages import CODES, ENGLISH
 from denslice.densify import split_by_slice
 from denslice.encoders import Encoder
-from denslice.encoders.bm25 import LANGUAGE, idf
+from denslice.encoders.bm25 import LANGUAGE, Bm25, idf
 from denslice.errors import InputError
 from denslice.index.query_words import Forms, known_words
 from denslice.options import SearchOptions
@@ -29,6 +29,7 @@ from denslice.search.expansions import clause_weights, with_more
 from denslice.search.matches import TextAnalyzer, text_analyzer
 from denslice.search.query import QueryVectors
 from denslice.search.spelling import Speller
+from denslice.search.token_counts import TokenCounts
 from denslice.search.typed_queries import parsed
 from denslice.store.segment import Segment
 from denslice.store.snapshot import Snapshot
@@ -37,6 +38,8 @@ from denslice.vectors import Encoded, Floats, Ints, Weights, csr, dense_rows, le
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
+
+REMEMBERED_TOKENS = 64  # of queries that are encoded together: to look up more at once is faster than to remember them
 
 
 class Statistics(Protocol):
@@ -137,7 +140,7 @@ class QueryReader(ABC):
         """Return the words of a query that the collection does not have, with those that they are taken for."""
         if "analysis" not in self.snapshot.manifest.encoder_options:
             return []
-        return self._speller.corrections(self._analyzer.split(query.text))
+        return self._speller.corrections(self._query_analyzer.split(query.text))
 
     def suggest(self, text: str, k: int = 10) -> list[str]:
         """Return how a text that is being typed may go on: with its last word completed by words of the collection."""
@@ -196,12 +199,18 @@ class QueryReader(ABC):
         """Return the keys and weights of the queries, and where each query starts, with idf and slicing applied."""
         data = weights.data
         if self.encoder.uses_idf:
-            data = data * idf(self.statistics.passage_frequencies(weights.indices), self.statistics.passages)
+            data = data * idf(self._frequencies(weights.indices), self.statistics.passages)
         if sliced and self.snapshot.manifest.query == "sliced" and self.snapshot.slicing is not None:
             whole = csr((data, weights.indices, weights.indptr), weights.shape)
             weights, _ = split_by_slice(whole, self.snapshot.slicing)
             data = weights.data
         return weights.indices.astype(np.int64), data, weights.indptr
+
+    def _frequencies(self, ids: Ints) -> Ints:
+        """Return how many passages have each token of some queries."""
+        if len(ids) > REMEMBERED_TOKENS:
+            return self.statistics.passage_frequencies(ids)
+        return np.array(self._token_counts.of(ids.tolist()), np.int64)
 
     def conditions(self, query: Query) -> Conditions:
         """Return the conditions of a query on the documents of this commit."""
@@ -223,12 +232,21 @@ class QueryReader(ABC):
         return analyzer_of(self.snapshot.manifest.encoder_options)
 
     @cached_property
+    def _query_analyzer(self) -> Analyzer:
+        """The analyzer that has the words of a query in its cache, because the encoder has read them."""
+        return self.encoder.analyzer if isinstance(self.encoder, Bm25) else self._analyzer
+
+    @cached_property
     def _known_words(self) -> KnownWords:
         return known_words(self.snapshot, self.encoder, self._forms)
 
     @cached_property
     def _speller(self) -> Speller:
-        return Speller(self.encoder.word_ids, self.statistics.passage_frequencies, self._forms)
+        return Speller(self.encoder.word_ids, self._token_counts.of, self._forms)
+
+    @cached_property
+    def _token_counts(self) -> TokenCounts:
+        return TokenCounts(self.statistics.passage_frequencies, len(self.snapshot.words))
 
     @cached_property
     def _forms(self) -> Forms:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from denslice.encoders import Encoder
 from denslice.encoders.chunk_terms import FORM
 from denslice.search.close_words import CloseWords, allowed_distance
@@ -14,7 +16,8 @@ class Forms:
 
     def __init__(self, snapshot: Snapshot, before: Forms | None = None) -> None:
         """List the words of a commit, sharing the tables of another one from which it descends."""
-        self._listed: CloseWords = CloseWords.of(snapshot.words.pieces, before._listed if before else None)
+        self._words = snapshot.words
+        self._listed: CloseWords = CloseWords.of(snapshot.words.pieces, before._listed if before else None, FORM)
 
     def starting_with(self, prefix: str, limit: int | None = None) -> list[str]:
         """Return the words that begin with the prefix, at most so many."""
@@ -22,8 +25,17 @@ class Forms:
 
     def like(self, form: str, distance: int) -> list[tuple[str, int]]:
         """Return the words within this edit distance, each with its own."""
-        found = self._listed.within(FORM + form, distance)
-        return [(name.removeprefix(FORM), apart) for name, apart in found if name.startswith(FORM)]
+        return sorted(self.like_each([form], distance)[0], key=lambda one: (one[1], one[0]))
+
+    def like_each(self, forms: Sequence[str], distance: int) -> list[list[tuple[str, int]]]:
+        """Return for each form the words within this edit distance, each with its own, in any order.
+
+        Whoever asks for words will look for their tokens. A word's stem has the token id after that of its form, if
+        it was new with it.
+        """
+        found = self._listed.ids_within_each([FORM + form for form in forms], distance)
+        self._words.remember(id + 1 for some in found for id, _ in some)
+        return [[(self._words.word(id).removeprefix(FORM), apart) for id, apart in some] for some in found]
 
 
 def known_words(snapshot: Snapshot, encoder: Encoder, forms: Forms) -> KnownWords:

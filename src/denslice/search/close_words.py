@@ -1,15 +1,16 @@
 """The words of a vocabulary that are close to a misspelt word, and those that begin with a prefix.
 
-Most words are ruled out by the signatures of their letters, the others by the edit distance itself: no word within the
-distance is missed. Prefixes need no index of their own, because a piece has the order of its words.
+Most words are ruled out by their halves or by the signatures of their letters, the others by the edit distance itself:
+no word within the distance is missed. Prefixes need no index of their own, because a piece has the order of its words.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from heapq import merge
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,8 +18,9 @@ import numpy as np
 
 from denslice.errors import InputError
 from denslice.search.edit_distance import edit_distance, rows_for
-from denslice.search.letter_signatures import LetterSignatures, signature_of
-from denslice.store.vocabulary import Piece
+from denslice.search.letter_signatures import LONG, LetterSignatures, signature_of
+from denslice.search.word_halves import WordHalves, word_halves
+from denslice.store.vocabulary import Piece, encoded
 from denslice.vectors import Ints
 
 ONE_EDIT, TWO_EDITS = 4, 8  # code points of a word from which on so many edits are allowed
@@ -37,37 +39,66 @@ def allowed_distance(word: str) -> int:
     return (len(word) >= ONE_EDIT) + (len(word) >= TWO_EDITS)
 
 
+@dataclass
+class WordTables:
+    """What the words of a piece are found by. The halves are made when they are first needed."""
+
+    signatures: LetterSignatures
+    halves: WordHalves | None = None
+
+    def halves_of(self, piece: Piece) -> WordHalves:
+        """Return the halves of the piece's words."""
+        if self.halves is None:
+            self.halves = word_halves(piece, self.signatures)
+        return self.halves
+
+
 class CloseWords:
     """Finds words of a vocabulary by edit distance and by prefix, from any number of threads.
 
-    The signatures of a piece are made at the first search by distance, and then kept.
+    The tables of a piece are made at the first search by distance, and then kept.
     """
 
-    def __init__(self, pieces: Sequence[Piece], known: dict[tuple[Path, int, int], LetterSignatures]) -> None:
+    def __init__(
+        self, pieces: Sequence[Piece], known: dict[tuple[Path, int, int], WordTables], beginning: str = ""
+    ) -> None:
         self.pieces = tuple(piece for piece in pieces if len(piece))
         self._words = sum(map(len, self.pieces))
         self._known = known
+        self._beginning = beginning
 
     @classmethod
-    def of(cls, pieces: Sequence[Piece], before: CloseWords | None = None) -> CloseWords:
-        """Return the close words of these pieces.
+    def of(cls, pieces: Sequence[Piece], before: CloseWords | None = None, beginning: str = "") -> CloseWords:
+        """Return the close words of these pieces; searches by distance find only words with this beginning.
 
-        `before` are those of an earlier commit of the same index, whose signatures are used again.
+        `before` are those of an earlier commit of the same index, whose tables are used again.
         """
-        known = {key: made for key in map(_key, pieces) if before and (made := before._known.get(key))}
-        return cls(pieces, known)
+        is_same = before is not None and before._beginning == beginning
+        known = {key: made for key in map(_key, pieces) if is_same and before and (made := before._known.get(key))}
+        return cls(pieces, known, beginning)
 
     def within(self, word: str, distance: int) -> list[CloseWord]:
         """Return every word within this Damerau-Levenshtein distance, the closest first, then by code points.
 
         The distance counts code points that are inserted, deleted, substituted, or swapped with their neighbour.
         """
+        return self.within_each([word], distance)[0]
+
+    def within_each(self, words: Sequence[str], distance: int) -> list[list[CloseWord]]:
+        """Return what `within` returns for each word; many take little longer than one."""
+        found = self.ids_within_each(words, distance)
+        each = [[CloseWord(self._word(id), apart) for id, apart in some] for some in found]
+        return [sorted(some, key=lambda one: (one.distance, one.word)) for some in each]
+
+    def ids_within_each(self, words: Sequence[str], distance: int) -> list[list[tuple[int, int]]]:
+        """Return the token ids of the words within this distance of each word, with their distances, in any order."""
         if distance < 0:
             raise InputError(f"an edit distance of {distance}: it must be 0 or more")
-        found = (
-            CloseWord(piece.word(at), far) for piece in self.pieces for at, far in self._near(piece, word, distance)
-        )
-        return sorted(found, key=lambda one: (one.distance, one.word))
+        found: list[list[tuple[int, int]]] = [[] for _ in words]
+        for piece in self.pieces:
+            for asked, position, apart in self._near(piece, words, distance):
+                found[asked].append((piece.base + position, apart))
+        return found
 
     def starting_with(self, prefix: str, limit: int | None = None) -> list[str]:
         """Return the first words that begin with the prefix, by code points; without a limit, all of them."""
@@ -77,25 +108,32 @@ class CloseWords:
 
     def each_starting_with(self, prefix: str) -> Iterator[str]:
         """Yield the words that begin with the prefix, by code points. A word is read when it is asked for."""
-        return merge(*(map(piece.word, _starting(piece, prefix)) for piece in self.pieces))
+        return merge(*(map(piece.word, piece.starting_with(encoded(prefix))) for piece in self.pieces))
 
     def ids_starting_with(self, prefix: str) -> Ints:
         """Return the token ids of all words that begin with the prefix, in any order. No word is read but a few."""
-        ids = [_starting(piece, prefix).astype(np.int64) + piece.base for piece in self.pieces]
+        ids = [piece.starting_with(encoded(prefix)).astype(np.int64) + piece.base for piece in self.pieces]
         return np.concatenate([np.empty(0, np.int64), *ids])
 
-    def _near(self, piece: Piece, word: str, distance: int) -> Iterator[tuple[int, int]]:
-        """Yield the positions of a piece's words within the distance, and their distances."""
-        made = self._signatures(piece)
-        most = min(distance, max(len(word), made.longest))  # no two words are further apart
-        if self._words <= SMALL_VOCABULARY:
-            return _near_plainly(piece, made, word, most)
-        return _near_compiled(piece, made, word, most)
+    def _near(self, piece: Piece, words: Sequence[str], distance: int) -> Iterable[tuple[int, int, int]]:
+        """Return the words of a piece within the distance: the number of the word asked for, position and distance."""
+        made = self._tables(piece)
+        if self._words > SMALL_VOCABULARY and distance == 1 and max(map(len, words), default=0) < LONG - 1:
+            return _near_by_halves(piece, made, words)
+        near = _near_plainly if self._words <= SMALL_VOCABULARY else _near_compiled
+        longest = made.signatures.longest
+        most = [min(distance, max(len(word), longest)) for word in words]  # no two words are further apart
+        each = (near(piece, made.signatures, word, far) for word, far in zip(words, most, strict=True))
+        return ((asked, *one) for asked, some in enumerate(each) for one in some)
 
-    def _signatures(self, piece: Piece) -> LetterSignatures:
+    def _word(self, id: int) -> str:
+        piece = self.pieces[bisect_right(self.pieces, id, key=lambda piece: piece.base) - 1]
+        return piece.word(id - piece.base)
+
+    def _tables(self, piece: Piece) -> WordTables:
         made = self._known.get(_key(piece))
         if made is None:
-            made = self._known[_key(piece)] = LetterSignatures.of(piece)
+            made = self._known[_key(piece)] = WordTables(LetterSignatures.of(piece, self._beginning))
         return made
 
 
@@ -124,9 +162,10 @@ def _near_compiled(piece: Piece, made: LetterSignatures, word: str, most: int) -
     return zip(positions.tolist(), distances.tolist(), strict=True)
 
 
-def _starting(piece: Piece, prefix: str) -> Ints:
-    """Return the positions of a piece's words that begin with the prefix, in the order of their code points."""
-    order = piece.order
-    low = bisect_left(order, prefix, key=piece.word)
-    high = bisect_right(order, prefix, low, key=lambda position: piece.word(position)[: len(prefix)])
-    return order[low:high]
+def _near_by_halves(piece: Piece, made: WordTables, words: Sequence[str]) -> Iterable[tuple[int, int, int]]:
+    from denslice.search.cpu.half_search import one_edit_away
+
+    letters = np.frombuffer("".join(words).encode("utf-32-le", errors="surrogatepass"), np.uint32)
+    bounds = np.array([0, *accumulate(map(len, words))], np.int64)
+    found = one_edit_away(letters, bounds, made.halves_of(piece), (piece.letters, piece.starts))
+    return zip(*(numbers.tolist() for numbers in found), strict=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -54,13 +55,12 @@ def _token_groups(clause: Clause, known: KnownWords) -> list[Ints]:
 
 def _with_more(weights: sp.csr_array | Weights, rows: Sequence[Mapping[int, float]]) -> Weights:
     """Return the weights of queries and those of other tokens, sorted by token."""
-    data, columns, starts = [], [], [0]
-    for at, more in enumerate(rows):
-        cut = slice(weights.indptr[at], weights.indptr[at + 1])
-        own = dict(zip(weights.indices[cut].tolist(), weights.data[cut].tolist(), strict=True))
-        both = sorted({**more, **own}.items())
-        columns += [id for id, _ in both]
-        data += [weight for _, weight in both]
-        starts.append(len(columns))
-    arrays = np.array(data, np.float32), np.array(columns, np.int32), np.array(starts, np.int32)
-    return Weights(*arrays, weights.shape)
+    bounds, own = weights.indptr.tolist(), list(zip(weights.indices.tolist(), weights.data.tolist(), strict=True))
+    both = [
+        sorted({**more, **dict(own[start:end])}.items())
+        for more, (start, end) in zip(rows, pairwise(bounds), strict=True)
+    ]
+    starts = np.array([0, *accumulate(map(len, both))], np.int32)
+    columns = np.array([id for row in both for id, _ in row], np.int32)
+    data = np.array([weight for row in both for _, weight in row], np.float32)
+    return Weights(data, columns, starts, weights.shape)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from denslice.store.files import damaged
-from denslice.store.vocabulary import Piece
+from denslice.store.vocabulary import Piece, encoded
 from denslice.vectors import Array, Ints
 
 BUCKETS = 32
@@ -35,8 +35,8 @@ class LetterSignatures:
     longest: int  # the code points of the longest word
 
     @classmethod
-    def of(cls, piece: Piece) -> LetterSignatures:
-        """Return the signatures of a piece. No Python object is made for a word."""
+    def of(cls, piece: Piece, prefix: str = "") -> LetterSignatures:
+        """Return the signatures of a piece's words with this prefix. No Python object is made for a word."""
         letters, starts = piece.letters, piece.starts
         if starts[0] != 0 or np.any(starts[1:] < starts[:-1]):
             raise damaged(piece.path, "the words do not follow one another")
@@ -45,10 +45,17 @@ class LetterSignatures:
             some = slice(first, first + BUILT_TOGETHER)
             bounds = starts[first : first + BUILT_TOGETHER + 1]
             signatures[some], lengths[some] = _signatures(letters[bounds[0] : bounds[-1]], bounds - bounds[0])
+        return cls._grouped(signatures, lengths, _chosen(piece, prefix))
+
+    @classmethod
+    def _grouped(cls, signatures: npt.NDArray[np.uint64], lengths: Ints, chosen: Array) -> LetterSignatures:
+        """Return the chosen ones of these signatures, given the lengths of their words."""
+        lengths = lengths[chosen]
         groups = np.minimum(lengths, LONG).astype(np.uint8)
         order = np.argsort(groups, kind="stable")
         group_starts = np.searchsorted(groups[order], np.arange(LONG + 2)).tolist()
-        return cls(signatures[order], order.astype(np.uint32), tuple(group_starts), int(lengths.max(initial=0)))
+        positions = chosen[order]
+        return cls(signatures[positions], positions, tuple(group_starts), int(lengths.max(initial=0)))
 
     def bounds(self, length: int, most: int) -> Iterator[tuple[int, int, int, int]]:
         """Yield each group that can have words within `most` edits of a word with this many code points.
@@ -72,6 +79,16 @@ def signature_of(word: str) -> int:
         two |= one & bit
         one |= bit
     return one | two << BUCKETS
+
+
+def _chosen(piece: Piece, prefix: str) -> npt.NDArray[np.uint32]:
+    """Return the positions of the words with a prefix, ascending."""
+    if not prefix:
+        return np.arange(len(piece), dtype=np.uint32)
+    chosen = np.sort(piece.starting_with(encoded(prefix)))
+    if len(chosen) and chosen[-1] >= len(piece):
+        raise damaged(piece.path, f"has no word {chosen[-1]:,}, which it lists")
+    return chosen
 
 
 def _signatures(letters: Array, starts: Ints) -> tuple[npt.NDArray[np.uint64], Ints]:

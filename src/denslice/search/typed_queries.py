@@ -29,6 +29,7 @@ OR = "OR"
 _field = re.compile(r"([^\W\d][\w.-]*):(?=\S)")
 _chunk = re.compile(r"\S+")
 _expandable = re.compile(r"\w[\w'’-]*")
+_may_operate = re.compile(rf"(?<!\S)[+-]|[*~:{''.join(QUOTES)}]").search  # every operator has one of these signs
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,11 @@ def parsed(text: str, fields: Container[str] = ()) -> Query:
 
     A text without operators is the text of the query, unchanged.
     """
+    return read_by_items(text, fields) if _may_operate(text) else Query(text=text)
+
+
+def read_by_items(text: str, fields: Container[str] = ()) -> Query:
+    """Return the query that a text means, whatever signs it has: the definition of `parsed`."""
     items = list(_items(text, fields))
     if all(item.clause is None for item in items):
         return Query(text=text)

@@ -6,7 +6,8 @@ A piece is memory-mapped, so it opens in constant time. Ids continue from piece 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
@@ -18,6 +19,7 @@ from denslice.store.files import damaged
 from denslice.vectors import Array
 
 ABSENT = -1
+BLOCKS = 2_048  # of a piece, at most, whose first words are kept in memory
 CACHED_LOOKUPS = 100_000  # that a Vocabulary caches before it clears the cache
 
 
@@ -38,10 +40,10 @@ class WordIds(Protocol):
 
 def word_arrays(words: Sequence[str]) -> dict[str, Array]:
     """Return the three arrays of a piece with these distinct words, which are in id order."""
-    encoded = [_encode(word) for word in words]
-    starts = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
-    order = sorted(range(len(encoded)), key=encoded.__getitem__)
-    text = np.frombuffer(b"".join(encoded), dtype=np.uint8)
+    names = [encoded(word) for word in words]
+    starts = np.cumsum([0, *map(len, names)], dtype=np.int64)
+    order = sorted(range(len(names)), key=names.__getitem__)
+    text = np.frombuffer(b"".join(names), dtype=np.uint8)
     return {"words": text, "starts": starts, "sorted": np.array(order, dtype=np.uint32)}
 
 
@@ -55,6 +57,7 @@ class Piece:
         self._words = words.data  # UTF-8 of all words, in id order
         self._starts = starts.data  # (n + 1,) int64, the offset of each word
         self._order = order.data  # (n,) uint32, positions in byte order
+        self._len = len(order)
         if len(starts) != len(order) + 1 or starts[-1] != len(words):
             raise damaged(path, f"{len(order):,} words in {len(words):,} bytes do not fit their starts")
 
@@ -65,29 +68,40 @@ class Piece:
         return cls(base, words, starts, container.array("sorted", "uint32"), container.path)
 
     def __len__(self) -> int:
-        return len(self._order)
+        return self._len
 
-    @property
+    @cached_property
     def letters(self) -> Array:
         """The UTF-8 of all words, in id order, as uint8. This and the other arrays are read-only."""
         return _read_only(self._words)
 
-    @property
+    @cached_property
     def starts(self) -> Array:
         """The offset of each word in the letters, and their end: (n + 1,) int64."""
         return _read_only(self._starts)
 
-    @property
+    @cached_property
     def order(self) -> Array:
         """The positions of the words in the order of their code points: (n,) uint32."""
         return _read_only(self._order)
 
     def find(self, word: bytes) -> int:
         """Return the word's position in this piece, or ABSENT."""
-        rank = bisect_left(self._order, word, key=self._bytes)
-        if rank == len(self) or self._bytes(self._order[rank]) != word:
+        step, firsts = self._blocks
+        start = (bisect_right(firsts, word) - 1) * step
+        end = min(start + step, self._len)
+        if start < 0:
+            return ABSENT
+        rank = bisect_left(self._order, word, start, end, key=self._bytes)
+        if rank == end or self._bytes(self._order[rank]) != word:
             return ABSENT
         return self._order[rank]
+
+    @cached_property
+    def _blocks(self) -> tuple[int, list[bytes]]:
+        """How many words of the order make a block, and the first of each: they are compared without Python code."""
+        step = -(-len(self) // BLOCKS) or 1
+        return step, [self._bytes(position) for position in self._order[::step]]
 
     def word(self, position: int) -> str:
         """Return the word at a position."""
@@ -96,22 +110,22 @@ class Piece:
         except UnicodeDecodeError as error:
             raise damaged(self.path, str(error)) from error
 
-    def count_starting_with(self, prefix: bytes) -> int:
-        """Return how many words start with these bytes."""
+    def starting_with(self, prefix: bytes) -> Array:
+        """Return the positions of the words that start with these bytes, in the order of the words."""
         size = len(prefix)
 
         def beginning(position: int) -> bytes:
             return self._bytes(position)[:size]
 
         first = bisect_left(self._order, prefix, key=beginning)
-        return bisect_right(self._order, prefix, lo=first, key=beginning) - first
+        return self.order[first : bisect_right(self._order, prefix, lo=first, key=beginning)]
 
     def words(self) -> list[str]:
         """Return all words in id order."""
         return [self.word(position) for position in range(len(self))]
 
     def _bytes(self, position: int) -> bytes:
-        if position >= len(self):
+        if position >= self._len:
             raise damaged(self.path, f"has no word {position:,}, which it lists")
         return bytes(self._words[self._starts[position] : self._starts[position + 1]])
 
@@ -161,13 +175,22 @@ class Vocabulary:
         piece = self.pieces[bisect_right(self._bases, id) - 1]
         return piece.word(id - piece.base)
 
+    def remember(self, ids: Iterable[int]) -> None:
+        """Read the words that have these token ids, so that they are found faster; an id that no word has is left out.
+
+        To read a word takes a fraction of the time that it takes to find one.
+        """
+        if len(self.found) >= CACHED_LOOKUPS:
+            self.found.clear()
+        self.found.update((self.word(id), id) for id in ids if id < self._len)
+
     def count_starting_with(self, prefix: str) -> int:
         """Return how many words start with a prefix."""
-        return sum(piece.count_starting_with(_encode(prefix)) for piece in self.pieces)
+        return sum(len(piece.starting_with(encoded(prefix))) for piece in self.pieces)
 
     def _search(self, word: str) -> int:
-        encoded = _encode(word)
-        found = ((piece, piece.find(encoded)) for piece in self.pieces)
+        name = encoded(word)
+        found = ((piece, piece.find(name)) for piece in self.pieces)
         return next((piece.base + position for piece, position in found if position != ABSENT), ABSENT)
 
 
@@ -216,6 +239,6 @@ def _read_only(numbers: memoryview) -> Array:
     return array
 
 
-# JSON may hold half of a surrogate pair; surrogatepass keeps such a word as it is.
-def _encode(word: str) -> bytes:
+def encoded(word: str) -> bytes:
+    """Return a word in UTF-8. JSON may hold half of a surrogate pair, which is kept as it is."""
     return word.encode("utf-8", errors="surrogatepass")

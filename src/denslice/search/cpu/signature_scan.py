@@ -19,7 +19,7 @@ Words = tuple[Array, Array]  # letters and starts of a piece
 
 BLOCK = np.uint64(32)  # signatures that are compared at once; unsigned indices need no test for negative ones
 
-_edit_distance = helper(plain.edit_distance)
+measured_distance = helper(plain.edit_distance)
 _ones: Any = ones  # mypy does not know that numba passes the first argument of an intrinsic
 
 
@@ -36,8 +36,8 @@ def close_positions(
     distances, count = np.empty(len(positions), np.int64), 0
     letters, rows = np.empty(len(query) + most + 1, np.uint32), np.empty((3, len(query) + 1), np.int64)
     for position in positions:
-        length = _decoded(words, position, letters)
-        distance = _edit_distance(letters[:length], query, most, rows)
+        length = decoded(words, position, letters)
+        distance = measured_distance(letters[:length], query, most, rows)
         if distance <= most:
             positions[count], distances[count] = position, distance
             count += 1
@@ -55,9 +55,9 @@ def _passing_positions(signature: np.uint64, groups: Array, table: Table) -> Int
             if is_whole and not _one_passes(signatures, start, signature, lacking, more):
                 continue
             if count + np.int64(BLOCK) > len(found):
-                found = _doubled(found)
+                found = doubled(found)
             for i in range(start, start + BLOCK if is_whole else last):
-                if _passes(signatures[i], signature, lacking, more):
+                if passes(signatures[i], signature, lacking, more):
                     found[count] = np.int64(positions[i])
                     count += 1
     return found[:count]
@@ -70,31 +70,31 @@ def _one_passes(
     """Return whether a signature of a block passes. There is no branch, so that vector instructions are used."""
     passing = np.uint64(0)
     for i in range(start, start + BLOCK):
-        passing |= np.uint64(_passes(signatures[i], signature, lacking, more))
+        passing |= np.uint64(passes(signatures[i], signature, lacking, more))
     return passing > np.uint64(0)
 
 
 @helper
-def _passes(one: np.uint64, signature: np.uint64, lacking: np.uint64, more: np.uint64) -> np.bool:
+def passes(one: np.uint64, signature: np.uint64, lacking: np.uint64, more: np.uint64) -> np.bool:
     """Return whether a signature lacks few enough bits of the query's, and has few enough others."""
-    passes: np.bool = (_ones(signature & ~one) <= lacking) & (_ones(one & ~signature) <= more)
-    return passes
+    is_passing: np.bool = (_ones(signature & ~one) <= lacking) & (_ones(one & ~signature) <= more)
+    return is_passing
 
 
 @helper
-def _decoded(words: Words, position: int, decoded: Array) -> int:
+def decoded(words: Words, position: int, into: Array) -> int:
     """Write the code points of a word, as many as there is room for, and return how many they are."""
     letters, starts = words
     count = -1
     for at in range(starts[position], starts[position + 1]):
         byte = np.uint32(letters[at])
         if byte & np.uint32(0xC0) == np.uint32(0x80) and count >= 0:
-            decoded[count] = decoded[count] << np.uint32(6) | byte & np.uint32(0x3F)
+            into[count] = into[count] << np.uint32(6) | byte & np.uint32(0x3F)
             continue
         count += 1
-        if count == len(decoded):
+        if count == len(into):
             return count
-        decoded[count] = _first_bits(byte)
+        into[count] = _first_bits(byte)
     return count + 1
 
 
@@ -109,7 +109,7 @@ def _first_bits(byte: np.uint32) -> np.uint32:
 
 
 @helper
-def _doubled(numbers: Ints) -> Ints:
+def doubled(numbers: Ints) -> Ints:
     """Return the numbers at the beginning of an array twice as large."""
     larger = np.empty(2 * len(numbers), np.int64)
     larger[: len(numbers)] = numbers
