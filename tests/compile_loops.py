@@ -27,7 +27,8 @@ def search(path: Path, options: dict[str, Any]) -> None:
 def correct(path: Path) -> None:
     """Look for near words with compiled loops, however small the vocabulary is."""
     close_words.SMALL_VOCABULARY = -1
-    open_index(path).search("recieve")
+    for word in ("recieve", "rceievng"):  # one edit away, and two
+        open_index(path).search(word)
 
 
 def scan() -> None:

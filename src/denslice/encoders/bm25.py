@@ -179,7 +179,7 @@ class Bm25:
 
     def word_ids(self, form: str) -> tuple[int, ...] | None:
         """Return the tokens under which documents may have a word in normal form; None if some leave it out."""
-        languages = [self.config.language] if self.config.language else [ENGLISH, *self._languages]
+        languages = [self.config.language] if self.config.language else dict.fromkeys([ENGLISH, *self._languages])
         stems = [self.analyzer.stem(form, language) for language in languages]
         found = (self.words.find(stem) for stem in dict.fromkeys(stems) if stem is not None)
         return None if None in stems else tuple(id for id in found if id != ABSENT)
