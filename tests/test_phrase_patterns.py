@@ -10,12 +10,12 @@ from denslice.analysis.analyzer import Analyzer
 from denslice.search.conditions import follow_each_other, in_a_row
 from denslice.search.phrase_patterns import phrase_patterns
 
-PARTS = [
-    *"ab AB 1 23 , . - _ ' ’ : / # + @ … ™ fi ﬁ é É e\u0301 ß ẞ ss ſ ŉ İ i ı ö Ж ж ё \u00ad \u200b \u200d १ ½ ² ℡".split(),
-    *"U.S. u.s 1,000 1000 parseDate HTTPResponse x_value foo_b_bar l'amour dog's c++ C# #tag a.b.c v1.2 www.a.b/ss".split(),
-    *"狐狸 狸が 狐 กขค กข 🈁 🦊 ﷺ Straße STRASSE ANALYSIS.In in In IN the The model Model, model.".split(),
-    *[" "] * 24,
-]
+SIGNS = [*",.-_'’:/#+@…™", "\u00ad", "\u200b", "\u200d"]
+LETTERS = [*"AB1éÉßẞſŉİiıöЖжё१½²℡ﬁ狐ﷺ🈁🦊", "ab", "23", "fi", "e\u0301", "ss", "狐狸", "狸が", "กขค", "กข"]
+CODE = ["parseDate", "HTTPResponse", "x_value", "foo_b_bar", "c++", "C#", "#tag", "a.b.c", "v1.2", "www.a.b/ss"]
+WORDS = ["Straße", "STRASSE", "in", "In", "IN", "the", "The", "model", "Model,", "model.", "l'amour", "dog's"]
+DOTTED = ["U.S.", "u.s", "1,000", "1000", "ANALYSIS.In"]
+PARTS = [*SIGNS, *LETTERS, *CODE, *WORDS, *DOTTED, *[" "] * 24]
 pasted = st.lists(st.sampled_from(PARTS), max_size=10).map("".join)
 anything = st.text(max_size=12)
 

@@ -16,20 +16,18 @@ import regex
 from denslice.analysis.normal_forms import normal_form
 from denslice.analysis.written_words import written_words
 
-# Letters whose normal form is that of casefolding, one by one: those of Latin-1, Latin Extended-A and Russian, without
+# Letters whose normal form is that of casefolding, one by one: those of Latin-1, Latin Extended-A and Cyrillic, without
 # the few that are made of two or that turn into a letter of ASCII.
 _plain_letters = "À-ÖØ-öø-įıĴ-ľŁ-ňŊ-žЀ-ѿ"
-_folded = f"a-z0-9{_plain_letters}"
 _unusual = re.compile(rf"[^\x00-\x7f\xa0\xab\xbb\u2010-\u2027\u2030-\u205e{_plain_letters}]").search
-_runs = re.compile(f"[{_folded}]+").findall
+_runs = re.compile(r"[^\W_]+").findall
 # Between two words is what is no word: signs, and single letters, which an apostrophe or an identifier leaves out.
-_between = f"[^{_folded}]*(?:(?:[{_folded}]|ss)[^{_folded}]+)*"
-_apart = f"[^{_folded}]+(?:(?:[{_folded}]|ss)[^{_folded}]+)*"
+_between = r"[\W_]+(?:(?:[^\W_]|ss)[\W_]+)*"
 _may_have_humps = regex.compile(r"(?V1)[\p{Ll}\p{N}]\p{Lu}|\p{Lu}{2}\p{Ll}").search  # where capitals separate words
 _unwritten = regex.compile(r"\p{Cf}").search  # what is removed may join what is around it
 _inner_signs = re.compile(r"\S[.,]\S").search
-Search = Callable[[str], object]
 END_SIGNS = ".,;:!?"
+_ends = re.compile(rf"[{END_SIGNS}]?(?!\S)").match
 
 
 @dataclass(frozen=True)
@@ -37,9 +35,9 @@ class PhrasePatterns:
     """What a text looks like that holds words in a row."""
 
     words: tuple[str, ...]
-    holds: Search  # true only of texts that hold them
-    may_hold: Search  # in a casefolded text of usual letters: false only if it does not hold them
-    is_apart: Search  # likewise, if no capitals separate words
+    runs: tuple[str, ...]  # of letters and digits, in all words
+    row: Callable[[str], re.Match[str] | None]  # finds words of a casefolded text that signs or spaces separate
+    written: tuple[frozenset[str], ...]  # how each word may be written between spaces; none if that is not simple
     signs: tuple[str, ...]  # without one of which no word is written as U.S. or 1,000
 
     def verdict(self, text: str) -> bool | None:
@@ -47,10 +45,10 @@ class PhrasePatterns:
         if not text.isascii() and _unusual(text):
             return self._unusual_verdict(text)
         folded = text.casefold()
-        if self.may_hold(folded):
-            if self.holds(text):
-                return True
-            if self.is_apart(folded) or _may_have_humps(text):
+        if all(run in folded for run in self.runs):
+            if (found := self.row(folded)) is not None:
+                return self._is_written(text, folded, found)
+            if _may_have_humps(text):
                 return None
         return None if any(sign in folded for sign in self.signs) else False
 
@@ -60,46 +58,50 @@ class PhrasePatterns:
             has_all = all(word in normal or word in text for word in self.words)  # an emoji is kept as it is
             if not has_all and not _inner_signs(normal):
                 return False
-        return True if self.holds(text) else None
+        lower = text.lower()
+        found = self.row(lower)
+        return None if found is None else self._is_written(text, lower, found)
+
+    def _is_written(self, text: str, folded: str, found: re.Match[str]) -> bool | None:
+        """Return True if the words were found with nothing but spaces around them, as nearly all are, or else None.
+
+        What is between spaces is a word of its own, whatever is around it.
+        """
+        start, end = found.span()
+        chunks = text[start:end].split()
+        is_alone = len(folded) == len(text) and not text[:start][-1:].strip() and _ends(text, end) is not None
+        if not chunks or not is_alone or len(chunks) != len(self.written):
+            return None
+        return all(chunk in ways for chunk, ways in zip(chunks, self.written, strict=True)) or None
 
 
 @lru_cache(1_024)
 def phrase_patterns(words: tuple[str, ...], is_prefix: bool = False) -> PhrasePatterns:
     """Return the patterns of words in normal form, the last of which may be a prefix."""
-    runs = [[re.escape(run) for run in _runs(word)] for word in words]
-    within = f"[^{_folded}]*"
-    may_hold = _between.join(within.join(some) for some in runs)
+    runs = [_runs(word) for word in words]
     return PhrasePatterns(
         words,
-        _certain_pattern(words, is_prefix),
-        re.compile(may_hold).search,
-        re.compile(_apart_pattern(runs, is_prefix)).search,
+        tuple(run for some in runs for run in some),
+        re.compile(_row_pattern(runs, is_prefix)).search,
+        () if is_prefix else tuple(map(_ways_to_write, words)),
         tuple(sign for word in words for sign in _signs_within(word)) + ((",",) if is_prefix else ()),
     )
 
 
-def _apart_pattern(runs: Sequence[Sequence[str]], is_prefix: bool) -> str:
-    """Return the pattern of words, given their runs of letters, between which there are signs."""
-    words = [f"[^{_folded}]*".join(some) for some in runs if some]
-    if not words or not all(runs):
+def _row_pattern(runs: Sequence[Sequence[str]], is_prefix: bool) -> str:
+    """Return the pattern of words, given their runs of letters; it finds every text if a word has none."""
+    if not all(runs):
         return ""
-    first = runs[0][0]  # a pattern that begins with letters is found faster than one that looks behind itself
-    begin = f"{first}(?<![{_folded}]{first}){words[0][len(first) :]}"
-    end = "" if is_prefix else f"(?![{_folded}])"
-    return _apart.join([begin, *words[1:]]) + end
+    first, *rest = (r"[\W_]*".join(some) for some in runs)
+    start = runs[0][0]  # a pattern that begins with letters is found faster than one that looks behind itself
+    begin = rf"{start}(?<![^\W_]{start}){first[len(start) :]}"
+    return _between.join([begin, *rest]) + ("" if is_prefix else r"(?![^\W_])")
 
 
-def _certain_pattern(words: Sequence[str], is_prefix: bool) -> Search:
-    """Return a search that finds the words with nothing but spaces between them, as nearly all phrases are written."""
-    written = [[form for form in _ways_to_write(word) if _is_one_word(form, word)] for word in words]
-    if is_prefix or not all(written):
-        return lambda text: None
-    ways = r"\s+".join(f"(?:{'|'.join(some)})" for some in written)
-    return re.compile(rf"(?<!\S){ways}[{END_SIGNS}]?(?!\S)").search
-
-
-def _ways_to_write(word: str) -> list[str]:
-    return list(dict.fromkeys([word, word.capitalize(), word.upper()])) if word.isascii() and word.isalnum() else []
+def _ways_to_write(word: str) -> frozenset[str]:
+    """Return how a word may be written between spaces, if its normal form tells that."""
+    ways = (word, word.capitalize(), word.upper())
+    return frozenset(way for way in ways if word.isascii() and word.isalnum() and _is_one_word(way, word))
 
 
 def _is_one_word(written: str, word: str) -> bool:
