@@ -65,10 +65,6 @@ class Conditions:
         yield from (test for some in self.must for test in some)
         yield from self.must_not
 
-    def are_met(self, passes: Callable[[Test], bool]) -> bool:
-        """Return whether a document meets the conditions, given which tests it passes."""
-        return all(any(map(passes, some)) for some in self.must) and not any(map(passes, self.must_not))
-
 
 NO_CONDITIONS = Conditions()
 
@@ -133,6 +129,19 @@ def holds(test: HeldWords, doc: Doc, analyzer: Analyzer) -> bool:
         texts = (doc.title,) if test.field else (doc.title, doc.text)
         return any(_follow(test, text, analyzer, language) for text in texts if text)
     return is_held_by(test, doc.id if test.field == "id" else doc.meta.get(test.field), analyzer)
+
+
+def hold_each(test: HeldWords, texts: Sequence[tuple[str, str]], analyzer: Analyzer) -> list[bool]:
+    """Return for each document, given its title and text, what `holds` says of a test of these."""
+    if test.form == STEMMED:
+        return [holds(test, Doc("", text, title), analyzer) for title, text in texts]
+    verdict = phrase_patterns(test.words, test.form == PREFIX).verdict
+
+    def is_held(text: str) -> bool:
+        known = verdict(text)
+        return _follow(test, text, analyzer, ENGLISH) if known is None else known
+
+    return [bool(title and is_held(title)) or (not test.field and is_held(text)) for title, text in texts]
 
 
 def is_held_by(test: HeldWords, value: Any, analyzer: Analyzer) -> bool:

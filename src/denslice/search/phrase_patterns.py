@@ -7,7 +7,7 @@ the text is split.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -22,7 +22,7 @@ _plain_letters = "À-ÖØ-öø-įıĴ-ľŁ-ňŊ-žЀ-ѿ"
 _unusual = re.compile(rf"[^\x00-\x7f\xa0\xab\xbb\u2010-\u2027\u2030-\u205e{_plain_letters}]").search
 _runs = re.compile(r"[^\W_]+").findall
 # Between two words is what is no word: signs, and single letters, which an apostrophe or an identifier leaves out.
-_between = r"[\W_]+(?:(?:[^\W_]|ss)[\W_]+)*"
+_between = r"[\W_]*(?:(?:[^\W_]|ss)[\W_]+)*"
 _may_have_humps = regex.compile(r"(?V1)[\p{Ll}\p{N}]\p{Lu}|\p{Lu}{2}\p{Ll}").search  # where capitals separate words
 _unwritten = regex.compile(r"\p{Cf}").search  # what is removed may join what is around it
 _inner_signs = re.compile(r"\S[.,]\S").search
@@ -36,21 +36,28 @@ class PhrasePatterns:
 
     words: tuple[str, ...]
     runs: tuple[str, ...]  # of letters and digits, in all words
-    row: Callable[[str], re.Match[str] | None]  # finds words of a casefolded text that signs or spaces separate
+    row: Callable[..., re.Match[str] | None]  # finds the words in a casefolded text, also as parts of others
     written: tuple[frozenset[str], ...]  # how each word may be written between spaces; none if that is not simple
     signs: tuple[str, ...]  # without one of which no word is written as U.S. or 1,000
+    is_prefix: bool  # the last word
 
     def verdict(self, text: str) -> bool | None:
         """Return whether a text holds the words, or None if it has to be split to know."""
         if not text.isascii() and _unusual(text):
             return self._unusual_verdict(text)
         folded = text.casefold()
-        if all(run in folded for run in self.runs):
-            if (found := self.row(folded)) is not None:
-                return self._is_written(text, folded, found)
-            if _may_have_humps(text):
+        for sign in self.signs:
+            if sign in folded:
                 return None
-        return None if any(sign in folded for sign in self.signs) else False
+        for run in self.runs:
+            if run not in folded:
+                return False
+        found = self.row(folded) if self.runs else None  # no usual text holds an emoji
+        while found is not None:
+            if len(folded) != len(text) or self._is_apart(text, *found.span()):
+                return self._is_written(text, folded, found)
+            found = self.row(folded, found.start() + 1)
+        return False
 
     def _unusual_verdict(self, text: str) -> bool | None:
         if not _unwritten(text):
@@ -62,6 +69,12 @@ class PhrasePatterns:
         found = self.row(lower)
         return None if found is None else self._is_written(text, lower, found)
 
+    def _is_apart(self, text: str, start: int, end: int) -> bool:
+        """Return whether words may begin and end here, because of signs or capitals."""
+        is_begun = start > 0 and text[start - 1].isalnum()
+        is_cut = not self.is_prefix and text[end : end + 1].isalnum()
+        return not (is_begun or is_cut) or _may_have_humps(text[max(0, start - 1) : end + 2]) is not None
+
     def _is_written(self, text: str, folded: str, found: re.Match[str]) -> bool | None:
         """Return True if the words were found with nothing but spaces around them, as nearly all are, or else None.
 
@@ -69,7 +82,9 @@ class PhrasePatterns:
         """
         start, end = found.span()
         chunks = text[start:end].split()
-        is_alone = len(folded) == len(text) and not text[:start][-1:].strip() and _ends(text, end) is not None
+        is_alone = (
+            len(folded) == len(text) and not text[max(0, start - 1) : start].strip() and _ends(text, end) is not None
+        )
         if not chunks or not is_alone or len(chunks) != len(self.written):
             return None
         return all(chunk in ways for chunk, ways in zip(chunks, self.written, strict=True)) or None
@@ -82,20 +97,11 @@ def phrase_patterns(words: tuple[str, ...], is_prefix: bool = False) -> PhrasePa
     return PhrasePatterns(
         words,
         tuple(run for some in runs for run in some),
-        re.compile(_row_pattern(runs, is_prefix)).search,
+        re.compile(_between.join(r"[\W_]*".join(some) for some in runs)).search,
         () if is_prefix else tuple(map(_ways_to_write, words)),
         tuple(sign for word in words for sign in _signs_within(word)) + ((",",) if is_prefix else ()),
+        is_prefix,
     )
-
-
-def _row_pattern(runs: Sequence[Sequence[str]], is_prefix: bool) -> str:
-    """Return the pattern of words, given their runs of letters; it finds every text if a word has none."""
-    if not all(runs):
-        return ""
-    first, *rest = (r"[\W_]*".join(some) for some in runs)
-    start = runs[0][0]  # a pattern that begins with letters is found faster than one that looks behind itself
-    begin = rf"{start}(?<![^\W_]{start}){first[len(start) :]}"
-    return _between.join([begin, *rest]) + ("" if is_prefix else r"(?![^\W_])")
 
 
 def _ways_to_write(word: str) -> frozenset[str]:
