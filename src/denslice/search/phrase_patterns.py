@@ -26,8 +26,7 @@ _between = r"[\W_]*(?:(?:[^\W_]|ss)[\W_]+)*"
 _may_have_humps = regex.compile(r"(?V1)[\p{Ll}\p{N}]\p{Lu}|\p{Lu}{2}\p{Ll}").search  # where capitals separate words
 _unwritten = regex.compile(r"\p{Cf}").search  # what is removed may join what is around it
 _inner_signs = re.compile(r"\S[.,]\S").search
-END_SIGNS = ".,;:!?"
-_ends = re.compile(rf"[{END_SIGNS}]?(?!\S)").match
+_chunk_end = re.compile(r"\S*").match
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,6 @@ class PhrasePatterns:
     words: tuple[str, ...]
     runs: tuple[str, ...]  # of letters and digits, in all words
     row: Callable[..., re.Match[str] | None]  # finds the words in a casefolded text, also as parts of others
-    written: tuple[frozenset[str], ...]  # how each word may be written between spaces; none if that is not simple
     signs: tuple[str, ...]  # without one of which no word is written as U.S. or 1,000
     is_prefix: bool  # the last word
 
@@ -76,18 +74,23 @@ class PhrasePatterns:
         return not (is_begun or is_cut) or _may_have_humps(text[max(0, start - 1) : end + 2]) is not None
 
     def _is_written(self, text: str, folded: str, found: re.Match[str]) -> bool | None:
-        """Return True if the words were found with nothing but spaces around them, as nearly all are, or else None.
+        """Return True if each word was found between spaces, at most with signs, as nearly all are, or else None.
 
-        What is between spaces is a word of its own, whatever is around it.
+        What is between spaces has its words whatever is around it.
         """
         start, end = found.span()
-        chunks = text[start:end].split()
-        is_alone = (
-            len(folded) == len(text) and not text[max(0, start - 1) : start].strip() and _ends(text, end) is not None
-        )
-        if not chunks or not is_alone or len(chunks) != len(self.written):
+        while start and not text[start - 1].isspace():
+            start -= 1
+        chunks = text[start : _chunk_end(text, end).end()].split()  # type: ignore[union-attr]
+        if len(folded) != len(text) or len(chunks) != len(self.words):
             return None
-        return all(chunk in ways for chunk, ways in zip(chunks, self.written, strict=True)) or None
+        return all(map(self._is_alone, chunks, range(len(chunks)))) or None
+
+    def _is_alone(self, chunk: str, at: int) -> bool:
+        """Return whether the word at this place is all that a chunk between spaces holds."""
+        forms, word = [one.form for one in written_words(chunk)], self.words[at]
+        may_go_on = self.is_prefix and at == len(self.words) - 1
+        return forms == [word] or (may_go_on and len(forms) == 1 and forms[0].startswith(word))
 
 
 @lru_cache(1_024)
@@ -98,22 +101,9 @@ def phrase_patterns(words: tuple[str, ...], is_prefix: bool = False) -> PhrasePa
         words,
         tuple(run for some in runs for run in some),
         re.compile(_between.join(r"[\W_]*".join(some) for some in runs)).search,
-        () if is_prefix else tuple(map(_ways_to_write, words)),
         tuple(sign for word in words for sign in _signs_within(word)) + ((",",) if is_prefix else ()),
         is_prefix,
     )
-
-
-def _ways_to_write(word: str) -> frozenset[str]:
-    """Return how a word may be written between spaces, if its normal form tells that."""
-    ways = (word, word.capitalize(), word.upper())
-    return frozenset(way for way in ways if word.isascii() and word.isalnum() and _is_one_word(way, word))
-
-
-def _is_one_word(written: str, word: str) -> bool:
-    """Return whether a chunk between spaces is this word and no other, also before a sign."""
-    chunks = (written, *(f"{written}{sign}" for sign in END_SIGNS))
-    return all(written_words(chunk) == [(word, 0, len(written))] for chunk in chunks)
 
 
 def _signs_within(word: str) -> list[str]:
