@@ -17,6 +17,7 @@ WORDS = ["Straße", "STRASSE", "in", "In", "IN", "the", "The", "model", "Model,"
 DOTTED = ["U.S.", "u.s", "1,000", "1000", "ANALYSIS.In"]
 PARTS = [*SIGNS, *LETTERS, *CODE, *WORDS, *DOTTED, *[" "] * 24]
 pasted = st.lists(st.sampled_from(PARTS), max_size=10).map("".join)
+tiny = st.text(st.sampled_from("abABs' ._-ß "), max_size=12)
 anything = st.text(max_size=12)
 
 
@@ -45,6 +46,16 @@ def test_a_text_with_the_phrase_is_not_rejected(
     for typed in (phrase, phrase.upper(), phrase.title(), phrase.replace(" ", other)):
         assert_right(f"{before}{typed}{after}", phrase, is_prefix)
         assert_right(f"{before} {typed} {after}", phrase, is_prefix)
+
+
+@settings(max_examples=200)
+@given(text=tiny, phrase=tiny, is_prefix=st.booleans())
+@example(text="c++A l'amour", phrase="c++ A", is_prefix=False)
+@example(text="ßßß ab", phrase="ab", is_prefix=False)
+@example(text="Model,i A +In+", phrase="model i", is_prefix=False)
+def test_a_verdict_is_right_where_letters_stand_alone(text: str, phrase: str, is_prefix: bool) -> None:
+    assert_right(text, phrase, is_prefix)
+    assert_right(f"{phrase[:4]}{text}", phrase[:4], is_prefix)
 
 
 @given(before=anything, phrase=anything, after=anything, cut=st.integers(0, 12), is_prefix=st.booleans())

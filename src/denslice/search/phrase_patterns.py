@@ -21,8 +21,9 @@ from denslice.analysis.written_words import written_words
 _plain_letters = "À-ÖØ-öø-įıĴ-ľŁ-ňŊ-žЀ-ѿ"
 _unusual = re.compile(rf"[^\x00-\x7f\xa0\xab\xbb\u2010-\u2027\u2030-\u205e{_plain_letters}]").search
 _runs = re.compile(r"[^\W_]+").findall
-# Between two words is what is no word: signs, and single letters, which an apostrophe or an identifier leaves out.
-_between = r"[\W_]*(?:(?:[^\W_]|ss)[\W_]+)*"
+# Between two words is what is no word: signs, and single letters, which an apostrophe or an identifier leaves out. As
+# few as can be: behind a longer word, which no pattern passes over, there is no other way to go on.
+_between = r"[\W_]*(?:(?:[^\W_]|ss)[\W_]+)*?"
 _may_have_humps = regex.compile(r"(?V1)[\p{Ll}\p{N}]\p{Lu}|\p{Lu}{2}\p{Ll}").search  # where capitals separate words
 _unwritten = regex.compile(r"\p{Cf}").search  # what is removed may join what is around it
 _inner_signs = re.compile(r"\S[.,]\S").search
@@ -78,11 +79,13 @@ class PhrasePatterns:
 
         What is between spaces has its words whatever is around it.
         """
+        if len(folded) != len(text):  # they have different places
+            return None
         start, end = found.span()
         while start and not text[start - 1].isspace():
             start -= 1
         chunks = text[start : _chunk_end(text, end).end()].split()  # type: ignore[union-attr]
-        if len(folded) != len(text) or len(chunks) != len(self.words):
+        if len(chunks) != len(self.words):
             return None
         return all(map(self._is_alone, chunks, range(len(chunks)))) or None
 
