@@ -27,7 +27,7 @@ from denslice.options import SearchOptions
 from denslice.queries import Clause, Query
 from denslice.rankings import Ranking
 from denslice.records import Doc
-from denslice.search.conditions import EXACT, PREFIX, HeldWords, analyzer_of, holds, in_a_row, may_hold
+from denslice.search.conditions import HeldWords, analyzer_of, holds, in_a_row
 from denslice.serve.limits import Limits
 from serving import live
 
@@ -324,20 +324,6 @@ def test_words_are_compared_in_the_language_of_each_document(tmp_path: Path) -> 
         ("+Kinder OR children", {"de", "en"}),
     ):
         assert set(index.search(typed).ids) == ids, typed
-
-
-@given(
-    text=st.text(st.sampled_from("abAB1.,-'’ é_fiﬁ"), max_size=20),
-    phrase=st.text(st.sampled_from("abAB1.,-'’ éfi"), max_size=6),
-    form=st.sampled_from([EXACT, PREFIX]),
-)
-def test_a_look_at_the_letters_rejects_nothing_that_holds(text: str, phrase: str, form: str) -> None:
-    analyzer = Analyzer()
-    test = HeldWords(in_a_row(analyzer.spans(phrase)), form)
-    wanted = plain_words(phrase, analyzer, False)
-    if test.words and (wanted.rstrip() if form == PREFIX else wanted) in plain_words(text, analyzer, False):
-        assert may_hold(test, text)
-        assert holds(test, Doc("d", text), analyzer)
 
 
 def test_a_word_with_parts_is_beside_its_neighbours_as_a_whole_and_by_its_parts() -> None:

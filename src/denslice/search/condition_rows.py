@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeGuard
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy.typing as npt
 
 from denslice.analysis.analyzer import Analyzer
 from denslice.records import Doc
-from denslice.search.conditions import OWN_FIELDS, Conditions, HeldTokens, HeldWords, Test, holds, is_held_by
+from denslice.search.conditions import OWN_FIELDS, Conditions, HeldTokens, HeldWords, Test, hold_each, holds, is_held_by
 from denslice.search.holding_rows import rows_with
 from denslice.search.query import Mask
 from denslice.store.field_values import BOOLEAN
@@ -20,6 +19,7 @@ from denslice.vectors import Ints
 
 READ = 256  # documents that are read at a time
 Rows = npt.NDArray[np.bool_]
+Held = Callable[[HeldWords, Sequence[int]], list[bool]]  # which of the documents at these places hold words
 
 
 class SegmentConditions:
@@ -31,7 +31,9 @@ class SegmentConditions:
     def __init__(self, conditions: Conditions, segment: Segment, analyzer: Analyzer) -> None:
         self._conditions, self._segment, self._analyzer = conditions, segment, analyzer
         self._passing = {test: self._possible(test) for test in conditions.tests()}
-        self._needs_texts = any(_needs_reading(test) and test.field in OWN_FIELDS for test in self._passing)
+        fields = [test.field for test in self._passing if _needs_reading(test)]
+        self._needs_texts = any(field in OWN_FIELDS for field in fields)
+        self._needs_fields = any(field not in OWN_FIELDS for field in fields)
         must, must_not = conditions.must, conditions.must_not
         self.may = self._all(self._any(self._passing[test] for test in some) for some in must)
         self.do = self._all(self._any(self._certain(test) for test in some) for some in must)
@@ -39,12 +41,16 @@ class SegmentConditions:
         self.do &= ~self._any(self._passing[test] for test in must_not)
 
     def read(self, rows: Ints) -> None:
-        """Read the documents of those of these rows that are not settled."""
-        unknown = np.unique(rows[self.may[rows] & ~self.do[rows]])
+        """Read the documents of those of these rows, each given once, that are not settled."""
+        unknown = np.sort(rows[self.may[rows] & ~self.do[rows]])
         for start in range(0, len(unknown), READ):
-            some = unknown[start : start + READ].tolist()
-            for row, doc in self._read(some):
-                self.may[row] = self.do[row] = self._conditions.are_met(partial(self._passes, row, doc))
+            some = unknown[start : start + READ]
+            self.may[some] = self.do[some] = self._meet(some)
+
+    def unknown(self, mask: Mask) -> Ints:
+        """Return the rows of a mask that are not settled."""
+        is_unknown = self.may & ~self.do
+        return np.flatnonzero(mask & is_unknown if len(mask) else is_unknown)
 
     def masked(self, mask: Mask) -> Mask:
         """Return a mask without the rows that are known not to meet the conditions."""
@@ -68,16 +74,38 @@ class SegmentConditions:
     def _certain(self, test: Test) -> Rows:
         return np.zeros(self._segment.rows, np.bool_) if _needs_reading(test) else self._passing[test]
 
-    def _passes(self, row: int, doc: Doc, test: Test) -> bool:
-        may = bool(self._passing[test][row])
-        return holds(test, doc, self._analyzer) if may and _needs_reading(test) else may
+    def _meet(self, rows: Ints) -> Rows:
+        """Return which of these rows meet the conditions, after reading their documents."""
+        held = self._holders(rows.tolist())
+        meet = np.ones(len(rows), np.bool_)
+        for some in self._conditions.must:
+            meet &= self._pass(some, rows, held, meet)
+        return meet & ~self._pass(self._conditions.must_not, rows, held, meet)
 
-    def _read(self, rows: Sequence[int]) -> Iterable[tuple[int, Doc]]:
-        """Yield the documents of these rows, without their texts if no test is about them."""
+    def _pass(self, tests: Sequence[Test], rows: Ints, held: Held, asked: Rows) -> Rows:
+        """Return which of these rows pass any of the tests; only those are looked at that are asked for."""
+        passing = np.zeros(len(rows), np.bool_)
+        for test in tests:
+            may_pass = asked & self._passing[test][rows]
+            if _needs_reading(test):
+                at = np.flatnonzero(may_pass & ~passing)
+                passing[at] = held(test, at.tolist())
+            else:
+                passing |= may_pass
+        return passing
+
+    def _holders(self, rows: Sequence[int]) -> Held:
+        """Return a function that tells which of these rows hold the words of a test; the documents are read here."""
+        documents, analyzer = self._segment.documents, self._analyzer
+        if not self._needs_fields:
+            texts = documents.texts(rows)
+            return lambda test, places: hold_each(test, [texts[at] for at in places], analyzer)
         if self._needs_texts:
-            return self._segment.documents.fetch(rows).items()
-        read = self._segment.documents.fields(rows)
-        return ((row, Doc(fields["id"], "", fields.get("title", ""), fields)) for row, fields in read)
+            docs = list(documents.fetch(rows).values())
+        else:
+            fields = (found for _, found in documents.fields(rows))
+            docs = [Doc(one["id"], "", one.get("title", ""), one) for one in fields]
+        return lambda test, places: [holds(test, docs[at], analyzer) for at in places]
 
     def _all(self, masks: Iterable[Rows]) -> Rows:
         every = np.ones(self._segment.rows, np.bool_)

@@ -6,21 +6,24 @@ that is frequent takes few reads, however large the collection is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from heapq import merge, nsmallest
+from itertools import islice
 
 import numpy as np
-import numpy.typing as npt
 
 from denslice.analysis.analyzer import Analyzer
 from denslice.options import SearchOptions
-from denslice.search.condition_rows import READ, SegmentConditions
+from denslice.search.condition_rows import READ, Rows, SegmentConditions
 from denslice.search.query import NO_SCORES, Found, Mask, QueryVectors
 from denslice.store.segment import Segment
 from denslice.vectors import Ints
 
 FIRST = 64  # hits of the first search at least, if documents have to be read
 MORE = 4  # times as many hits of the next one, if too few of them meet the conditions
+LOOKED_AT = 4_096  # ids of documents without a score that are looked at in their order, before all are read
+Unscored = tuple[str, int, int]  # a document by its id, segment and row
 OneSearch = Callable[[QueryVectors, SearchOptions, Sequence[Mask]], Found]
 
 
@@ -50,10 +53,12 @@ def _scored(
     known: Sequence[SegmentConditions],
 ) -> Found:
     """Return the k best hits that meet the conditions."""
-    is_settled = all((one.may == one.do).all() for one in known)
-    asked = options.k if is_settled else max(options.k, FIRST)
     query = replace(query, products={})  # it may be searched several times
+    asked = max(options.k, FIRST)
     while True:
+        unknown = [one.unknown(mask) for one, mask in zip(known, masks, strict=True)]
+        if sum(map(len, unknown)) <= MORE * asked:
+            return _among_read(search, query, options, masks, known, unknown)
         allowed = [one.masked(mask) for one, mask in zip(known, masks, strict=True)]
         found = search(query, replace(options, k=asked), allowed)
         meeting = np.flatnonzero(_are_meeting(found, known))
@@ -62,12 +67,26 @@ def _scored(
         asked *= MORE
 
 
-def _are_meeting(found: Found, known: Sequence[SegmentConditions]) -> npt.NDArray[np.bool_]:
+def _among_read(
+    search: OneSearch,
+    query: QueryVectors,
+    options: SearchOptions,
+    masks: Sequence[Mask],
+    known: Sequence[SegmentConditions],
+    unknown: Sequence[Ints],
+) -> Found:
+    """Return the k best hits that meet the conditions, after reading every document that is not settled."""
+    for one, rows in zip(known, unknown, strict=True):
+        one.read(rows)
+    return search(query, options, [one.masked(mask) for one, mask in zip(known, masks, strict=True)])
+
+
+def _are_meeting(found: Found, known: Sequence[SegmentConditions]) -> Rows:
     """Return which of the hits meet the conditions; documents that are not settled are read."""
     meeting = np.zeros(len(found.ids), np.bool_)
     for number in np.unique(found.segments).tolist():
         here = found.segments == number
-        known[number].read(found.rows[here])
+        known[number].read(np.unique(found.rows[here]))  # a document may have several passages
         meeting[here] = known[number].do[found.rows[here]]
     return meeting
 
@@ -78,31 +97,52 @@ def _with_unscored(
     """Return the k best of the hits and, with score 0, of all other documents that meet the conditions."""
     if len(found.ids) >= k:
         return found
-    left = []
-    for number, (mask, segment, one) in enumerate(zip(masks, segments, known, strict=True)):
-        rows = np.flatnonzero(one.masked(mask))
-        rows = np.setdiff1d(rows, found.rows[found.segments == number])
-        left += list(zip(segment.ids(rows), [number] * len(rows), rows.tolist(), strict=True))
-    added = _first_meeting(sorted(left), k - len(found.ids), known)
-    return _joined(found, added, k)
+    left = [one.masked(mask).astype(np.bool_) for one, mask in zip(known, masks, strict=True)]
+    for number, rows in enumerate(left):
+        rows[found.rows[found.segments == number]] = False
+    count = k - len(found.ids)
+    return _joined(found, _first_of_many(count, segments, left, known) or _first(count, segments, left, known), k)
 
 
-def _first_meeting(
-    places: Sequence[tuple[str, int, int]], count: int, known: Sequence[SegmentConditions]
-) -> list[tuple[str, int, int]]:
-    """Return the first documents that meet the conditions, as id, segment and row."""
-    meeting: list[tuple[str, int, int]] = []
-    for start in range(0, len(places), READ):
-        some = places[start : start + READ]
-        for number in {number for _, number, _ in some}:
-            known[number].read(np.array([row for _, at, row in some if at == number], np.int64))
+def _first_of_many(
+    count: int, segments: Sequence[Segment], left: Sequence[Rows], known: Sequence[SegmentConditions]
+) -> list[Unscored]:
+    """Return the first documents by id that meet the conditions, if so many are among the first ids, or else none."""
+    if sum(int(np.count_nonzero(rows)) for rows in left) <= LOOKED_AT:
+        return []
+    every = merge(*(_by_id(number, segment, left[number]) for number, segment in enumerate(segments)))
+    meeting: list[Unscored] = []
+    for _ in range(LOOKED_AT // READ):
+        some = list(islice(every, READ))
+        for number, one in enumerate(known):
+            one.read(np.array([row for _, at, row in some if at == number], np.int64))
         meeting += [(id, number, row) for id, number, row in some if known[number].do[row]]
         if len(meeting) >= count:
-            break
-    return meeting[:count]
+            return meeting[:count]
+    return []
 
 
-def _joined(found: Found, added: Sequence[tuple[str, int, int]], k: int) -> Found:
+def _by_id(number: int, segment: Segment, left: Rows) -> Iterator[Unscored]:
+    """Yield the documents of a segment that are left, in the order of their ids."""
+    some = segment.documents.ids_after("", READ)
+    while some:
+        yield from ((id, number, row) for id, row in some if left[row])
+        some = segment.documents.ids_after(some[-1][0], READ)
+
+
+def _first(
+    count: int, segments: Sequence[Segment], left: Sequence[Rows], known: Sequence[SegmentConditions]
+) -> list[Unscored]:
+    """Return the first documents by id that meet the conditions. All that are left are read, in the order of rows."""
+    meeting: list[Unscored] = []
+    for number, (segment, here, one) in enumerate(zip(segments, left, known, strict=True)):
+        one.read(np.flatnonzero(here))
+        rows = np.flatnonzero(here & one.do)
+        meeting += zip(segment.ids(rows), [number] * len(rows), rows.tolist(), strict=True)
+    return nsmallest(count, meeting)
+
+
+def _joined(found: Found, added: Sequence[Unscored], k: int) -> Found:
     """Return the hits and the documents with score 0, best first, equal scores by id."""
     if not added:
         return found

@@ -7,7 +7,6 @@ field. Tokens are numbered where the query is encoded, so that the shards of a c
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,13 +17,11 @@ from denslice.analysis.languages import ENGLISH
 from denslice.analysis.scripts import ngram_size
 from denslice.queries import Clause, Query
 from denslice.records import Doc
+from denslice.search.phrase_patterns import phrase_patterns
 
 Ids = tuple[int, ...]
 OWN_FIELDS = ("", "title")  # those whose words are indexed
 EXACT, STEMMED, PREFIX = "exact", "stemmed", "prefix"  # how words are compared; PREFIX is about the last one
-_no_inner_signs = str.maketrans("", "", ".,")
-_ascii_runs = re.compile(r"[a-z0-9]+")
-_unusual = re.compile(r"[^\x00-\x7f\xa0\xab\xbb\u2010-\u2027\u2030-\u205e]").search  # what may become any letter
 
 
 @dataclass(frozen=True)
@@ -67,10 +64,6 @@ class Conditions:
         """Yield every test."""
         yield from (test for some in self.must for test in some)
         yield from self.must_not
-
-    def are_met(self, passes: Callable[[Test], bool]) -> bool:
-        """Return whether a document meets the conditions, given which tests it passes."""
-        return all(any(map(passes, some)) for some in self.must) and not any(map(passes, self.must_not))
 
 
 NO_CONDITIONS = Conditions()
@@ -134,8 +127,21 @@ def holds(test: HeldWords, doc: Doc, analyzer: Analyzer) -> bool:
     if test.field in OWN_FIELDS:
         language = analyzer.language_of(doc.contents) if test.form == STEMMED else ENGLISH
         texts = (doc.title,) if test.field else (doc.title, doc.text)
-        return any(_follow(test, text, analyzer, language) for text in texts)
+        return any(_follow(test, text, analyzer, language) for text in texts if text)
     return is_held_by(test, doc.id if test.field == "id" else doc.meta.get(test.field), analyzer)
+
+
+def hold_each(test: HeldWords, texts: Sequence[tuple[str, str]], analyzer: Analyzer) -> list[bool]:
+    """Return for each document, given its title and text, what `holds` says of a test of these."""
+    if test.form == STEMMED:
+        return [holds(test, Doc("", text, title), analyzer) for title, text in texts]
+    verdict = phrase_patterns(test.words, test.form == PREFIX).verdict
+
+    def is_held(text: str) -> bool:
+        known = verdict(text)
+        return _follow(test, text, analyzer, ENGLISH) if known is None else known
+
+    return [bool(title and is_held(title)) or (not test.field and is_held(text)) for title, text in texts]
 
 
 def is_held_by(test: HeldWords, value: Any, analyzer: Analyzer) -> bool:
@@ -160,14 +166,12 @@ def _as_typed(value: str | float) -> str:
 
 def _follow(test: HeldWords, text: str, analyzer: Analyzer, language: str) -> bool:
     """Return whether the words of a test follow each other in a text."""
-    if not may_hold(test, text):
-        return False
-    wanted = list(test.words)
-    spans = analyzer.spans(text)
     if test.form == STEMMED:
-        wanted = [analyzer.stem(word, language) or word for word in wanted]
-        spans = [(analyzer.stem(word, language) or word, start, end) for word, start, end in spans]
-    return follow_each_other(wanted, spans, test.form == PREFIX)
+        wanted = [analyzer.stem(word, language) or word for word in test.words]
+        stems = [(analyzer.stem(word, language) or word, start, end) for word, start, end in analyzer.spans(text)]
+        return follow_each_other(wanted, stems)
+    verdict = phrase_patterns(test.words, test.form == PREFIX).verdict(text)
+    return follow_each_other(test.words, analyzer.spans(text), test.form == PREFIX) if verdict is None else verdict
 
 
 def follow_each_other(wanted: Sequence[str], spans: Sequence[tuple[str, int, int]], is_prefix: bool = False) -> bool:
@@ -223,19 +227,6 @@ def _fitting(wanted: list[str], at: int, is_prefix: bool) -> Callable[[str], boo
 def is_part(word: str) -> bool:
     """Return whether a word is shorter than the n-grams into which texts without spaces are cut."""
     return len(word) < ngram_size(word)
-
-
-def may_hold(test: HeldWords, text: str) -> bool:
-    """Return False only if a text cannot hold the words of a test, by a look at its letters.
-
-    Words of ASCII and common punctuation are normalised by lower case, and without the signs in U.S. and 1,000. A stem
-    is not always a part of its word.
-    """
-    if test.form == STEMMED or _unusual(text):
-        return True
-    lower = text.lower()
-    absent = [run for word in test.words for run in _ascii_runs.findall(word) if run not in lower]
-    return not absent or all(run in lower.translate(_no_inner_signs) for run in absent)
 
 
 def analyzer_of(encoder_options: Mapping[str, Any]) -> Analyzer:

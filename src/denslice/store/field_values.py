@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from denslice.vectors import Array, Ints
+from denslice.vectors import Array, Ints, spread
 
 PRESENT, NULL, BOOLEAN, NUMBER, STRING = range(5)  # kinds of values
 FieldKey = tuple[int, Any]  # the kind and the stored value: keys of one kind can be compared
@@ -46,8 +46,25 @@ class FieldValues:
 
     def counts(self, mask: Array) -> Ints:
         """Return how many rows of a mask have each value (values,). An empty mask stands for all rows."""
-        codes = self.entry_codes[mask[self.entry_rows] != 0] if len(mask) else self.entry_codes
-        return np.bincount(codes, minlength=len(self.keys))
+        if not len(mask):
+            return np.bincount(self.entry_codes, minlength=len(self.keys))
+        starts, codes = self._by_row
+        rows = np.flatnonzero(mask.astype(np.bool_, copy=False))
+        entries = rows if starts is None else spread(starts[rows], starts[rows + 1])
+        return np.bincount(codes[entries], minlength=len(self.keys) + 1)[: len(self.keys)]
+
+    @cached_property
+    def _by_row(self) -> tuple[Ints | None, Array]:
+        """The values of the entries in the order of rows, and where those of each row begin.
+
+        If no row has two, each has one instead, and that of a row without any is behind the last value.
+        """
+        sizes = np.bincount(self.entry_rows, minlength=self.rows)
+        if sizes.max(initial=0) > 1:
+            return np.concatenate([[0], np.cumsum(sizes)]), self.entry_codes[np.argsort(self.entry_rows, kind="stable")]
+        codes = np.full(self.rows, len(self.keys), dtype=np.int32)
+        codes[self.entry_rows] = self.entry_codes
+        return None, codes
 
     def having(self, operator: str, key: FieldKey) -> Ints:
         """Return the rows with a value of the same kind that satisfies the comparison with this one."""
