@@ -14,6 +14,7 @@ from rich.text import Text
 
 from denslice.cli.output import DIM_STYLE, NAME_STYLE, console, on_one_line, write_json, write_line
 from denslice.cli.place_labels import line_of, place_label
+from denslice.encoders.mini import EARLIER
 from denslice.index.followed_paths import file_of
 from denslice.index.index import Index
 from denslice.rankings import Explanation, Hit, Passage, Ranking, Term
@@ -65,6 +66,9 @@ def shown_hits(index: Index, ranking: Ranking, explain: bool) -> list[ShownHit]:
 def write_ranking(index: Index, ranking: Ranking, explain: bool, as_json: bool, is_page: bool) -> None:
     """Write a ranking to stdout: its hits, then its facets. What follows it is noted on stderr if it is a page."""
     hits = shown_hits(index, ranking, explain)
+    if index.info().earlier_model:
+        told = f"{EARLIER}: words alone decide"
+        typer.echo(f"{told}; run `denslice upgrade {on_one_line(str(index.path))}`, which encodes it again", err=True)
     if ranking.corrections:
         told = ", ".join(on_one_line(str(one)) for one in ranking.corrections)
         typer.echo(f"{told}: no document has what was typed; --no-fuzzy searches for nothing else", err=True)

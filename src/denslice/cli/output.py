@@ -139,13 +139,13 @@ def seconds(spent: float) -> str:
 
 
 def setting(value: object) -> str:
-    """Return a setting as text: numbers with commas, mappings and lists on one line."""
+    """Return a setting as text: numbers with commas, yes or no, mappings and lists on one line."""
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {setting(one)}" for name, one in value.items() if one is not None)
     if isinstance(value, list | tuple):
         return ", ".join(map(setting, value)) or "none"
-    if value is None:
-        return "none"
+    if value is None or isinstance(value, bool):
+        return "yes" if value else "none" if value is None else "no"
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 EMBEDDED = "mini"
 ONNX_FILE, TOKENIZER_FILE = "model.onnx", "tokenizer.json"
 MODEL_FILES = (ONNX_FILE, TOKENIZER_FILE, CONFIG_FILE)
+EARLIER = "this index was made with an earlier edition of the embedded model"
 NO_PIECES: Floats = np.zeros(0, dtype=np.float32)
 NO_OFFSETS = [(0, 0), (0, 0)]  # of the two special tokens
 CHARACTERS_PER_PIECE = 16  # times the longest input: text behind it is weighted by BM25 only
@@ -131,6 +132,21 @@ class Mini:
         return locate_words([token.id for token in found], [(one.start, one.end) for one in found], read.offsets)
 
 
+class EarlierMini(Mini):
+    """Searches an index of an earlier edition of the embedded model, which is not there any more, by its words.
+
+    A query has the weights of BM25 and no dense vector. No document can be added.
+    """
+
+    def encode_docs(self, texts: Sequence[str]) -> Encoded:
+        """Raise InputError: the vectors would not fit those of the index."""
+        raise InputError(f"{EARLIER}; run `denslice upgrade` on it, which encodes its texts again")
+
+    def encode_queries(self, texts: Sequence[str]) -> Encoded:
+        """Return how often each word of the vocabulary occurs in each query."""
+        return self._bm25.encode_queries(texts)
+
+
 class OnnxModel:
     """A model folder's graph and tokenizer. Each text is encoded by itself, one on each core at a time."""
 
@@ -191,16 +207,18 @@ def mini_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def load_mini(options: Mapping[str, Any], words: WordIds, languages: Mapping[str, int] | None = None) -> Mini:
-    """Return the encoder of an index; raise InputError if its model has changed."""
-    settings = dict(options)
-    name = settings.pop("model", EMBEDDED)
-    folder = _folder(name)
-    if settings.pop("fingerprint") != _fingerprint(folder):
-        if name == EMBEDDED:
-            problem = "this index was made with other weights of the embedded model"
-            raise InputError(f"{problem}; run `denslice upgrade` on it, which encodes its texts again")
+    """Return the encoder of an index; raise InputError if it was made with another exported model."""
+    settings = {name: value for name, value in options.items() if name not in ("model", "fingerprint")}
+    folder = _folder(options.get("model", EMBEDDED))
+    kind = EarlierMini if is_earlier(options) else Mini
+    if kind is Mini and options["fingerprint"] != _fingerprint(folder):
         raise InputError(f"{folder}: is not the model this index was made with; put it back or make a new index")
-    return Mini(_loaded(folder), Bm25Config.from_json({"analysis": 1, **settings}), words, languages)
+    return kind(_loaded(folder), Bm25Config.from_json({"analysis": 1, **settings}), words, languages)
+
+
+def is_earlier(options: Mapping[str, Any]) -> bool:
+    """Return whether these are the options of an index of an earlier edition of the embedded model."""
+    return "model" not in options and options["fingerprint"] != _fingerprint(_folder(EMBEDDED))
 
 
 def known_to_model(name: str) -> tuple[str, ...]:

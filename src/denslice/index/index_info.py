@@ -33,6 +33,7 @@ class IndexInfo:
     vocabulary: int
     languages: Mapping[str, int]  # passages in each language, where it is recognised
     model_languages: tuple[str, ...]  # that the model of the dense vectors knows; none if it is not limited to any
+    earlier_model: bool  # an earlier edition of the embedded model made the dense vectors: words alone decide
     weights: int
     bytes: int
     shards: int | None = None  # of a cluster
@@ -61,6 +62,7 @@ class IndexInfo:
             vocabulary=vocabulary - snapshot.words.count_starting_with(FORM),
             languages=languages,
             model_languages=encoders.model_languages(manifest.encoder, manifest.encoder_options),
+            earlier_model=encoders.has_earlier_model(manifest.encoder, manifest.encoder_options),
             weights=sum(segment.weights for segment in manifest.segments),
             bytes=snapshot.bytes(),
         )

@@ -1,4 +1,4 @@
-"""Upgrades of an index in place: from an older format, to passages, and to other weights of the embedded model.
+"""Upgrades of an index in place: from an older format, to passages, and to the embedded model as it is now.
 
 The new index is built in a folder within the old one, commit by commit, so that an interrupted upgrade can be resumed.
 When it is complete, its files are moved into the old folder, and a rename of the manifest makes it the index.
@@ -116,10 +116,10 @@ def _is_to_be_unsliced(manifest: Manifest) -> bool:
 
 
 def _needs_encoding(encoder: str, options: Mapping[str, Any]) -> bool:
-    """Return whether an index was made with an earlier analysis of words, or other weights of the embedded model."""
+    """Return whether an index was made with an earlier analysis of words, or an earlier edition of the model."""
     if "k1" in options and options.get("analysis") != ANALYSIS:
         return True
-    return encoder == EMBEDDED and encoders.checked_options(encoder, {})["fingerprint"] != options["fingerprint"]
+    return encoders.has_earlier_model(encoder, options)
 
 
 def _settings(told: Mapping[str, Any], slicing: Mapping[str, Any]) -> dict[str, Any]:

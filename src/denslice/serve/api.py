@@ -380,6 +380,9 @@ class ServerInfo(BaseModel):
     model_languages: list[str] = Field(
         description="The languages that the model of the dense vectors knows; empty if it is not limited to any."
     )
+    earlier_model: bool = Field(
+        description="Whether the dense vectors are of an earlier edition of the embedded model: words alone decide."
+    )
     lam: float
     filterable: list[str]
     writable: bool

@@ -6,7 +6,7 @@ import { addFilter, filterRows, loadFilters, onFilters, where } from "./filters.
 import { openDocument } from "./reader.js";
 import { request, useKey } from "./requests.js";
 import { drawHits, newDrawing } from "./results.js";
-import { drawConditions, drawCorrections, drawCount, drawSimilar, languagesLine } from "./summary.js";
+import { drawConditions, drawCorrections, drawCount, drawSimilar, modelLine } from "./summary.js";
 
 const PAGE = 10; // results of a page
 const DEBOUNCE = 150; // ms between the last change of a setting and the next search
@@ -283,7 +283,7 @@ async function start() {
   if (matchMedia("(max-width: 40rem)").matches) at("settings").open = false;
   if (matchMedia("(max-width: 56rem)").matches) at("facets").open = false;
   document.body.classList.toggle("with-facets", info.filterable.length > 0);
-  at("languages").textContent = languagesLine(info);
+  at("languages").textContent = modelLine(info);
   suggestFields([]);
   loadFromAddress(query.value);
 }

@@ -51,8 +51,9 @@ export function drawSimilar(similar) {
   at("similar").replaceChildren("Documents like ", word("b", similar ? similar.title || similar.id : ""));
 }
 
-// Says which languages the model of the dense vectors does not know, if the index has any.
-export function languagesLine({ dimensions, languages, model_languages: known }) {
+// Says when words alone decide: with an earlier edition of the model, or in the languages that it does not know.
+export function modelLine({ dimensions, languages, model_languages: known, earlier_model: isEarlier }) {
+  if (isEarlier) return "Words alone decide: an earlier edition of the model made this index. denslice upgrade renews it.";
   const others = Object.entries(languages).filter(([name]) => !known.includes(name)).sort((a, b) => b[1] - a[1]);
   if (!dimensions || !known.length || !others.length) return "";
   const names = others.slice(0, NAMED).map(([name]) => capitalized(name));
