@@ -1,7 +1,8 @@
 """The ONNX graph of a BERT body with a word head and a pooled vector, made node by node, with weights in int8.
 
 It takes one text at a time, so there is no padding and no mask. The scale of activations is taken per tensor, and a
-tensor is one text, so a text's vectors do not depend on a batch. The nodes are onnxruntime's fused ones where these are faster.
+tensor is one text, so a text's vectors do not depend on a batch. The nodes are onnxruntime's fused ones where these are
+faster.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ class _Graph:
         return self.node("Mul", [self.node("Cast", [found], f"{out}.cast", to=TensorProto.FLOAT), scales], out)
 
     def added_and_normalised(self, one: str, other: str, weight: Floats, bias: Floats, out: str) -> str:
-        """Add a sum and its normalisation: two nodes, because onnxruntime's fused one takes a fifth of the whole time."""
+        """Add a sum and its normalisation: two nodes, as onnxruntime's fused one takes a fifth of the whole time."""
         inputs = [self.node("Add", [one, other], f"{out}.sum")]
         inputs += [self.constant(f"{out}.gain", weight), self.constant(f"{out}.shift", bias)]
         return self.node("LayerNormalization", inputs, out, axis=-1, epsilon=self._epsilon)
