@@ -49,6 +49,23 @@ def test_a_text_with_the_phrase_is_not_rejected(
 
 
 @settings(max_examples=200)
+@given(
+    begin=st.sampled_from(["ab", "abX", "ab l"]),
+    single=st.sampled_from([" x", "'l", "_s", " ß"]),
+    count=st.integers(0, 40),
+    end=st.sampled_from(["cd", "'cd", " cd"]),
+)
+@example(begin="ab l", single="'l", count=30, end="'cd")
+def test_a_verdict_is_right_behind_many_single_letters(begin: str, single: str, count: int, end: str) -> None:
+    assert_right(f"{begin}{single * count}{end}", "ab cd", False)
+
+
+def test_a_text_of_single_letters_is_read_once() -> None:
+    """In minutes, if the time grew with the square of their number."""
+    assert phrase_patterns(("a", "zz")).verdict("zz " + "a " * 200_000) is None
+
+
+@settings(max_examples=200)
 @given(text=tiny, phrase=tiny, is_prefix=st.booleans())
 @example(text="c++A l'amour", phrase="c++ A", is_prefix=False)
 @example(text="ßßß ab", phrase="ab", is_prefix=False)

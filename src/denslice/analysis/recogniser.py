@@ -118,9 +118,8 @@ def _has_english_words(text: str) -> bool:
     found = list(filter(_function_words.__contains__, words))
     if len(words) < FEWEST_WORDS or len(found) < SMALLER_SHARE * len(words):
         return False
-    return len(found) >= ENGLISH_SHARE * len(words) or sum(map(_own_words.__contains__, found)) >= OWN_SHARE * len(
-        words
-    )
+    own = sum(map(_own_words.__contains__, found))
+    return len(found) >= ENGLISH_SHARE * len(words) or own >= OWN_SHARE * len(words)
 
 
 def _by_letters(text: str) -> str:

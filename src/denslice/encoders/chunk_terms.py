@@ -74,12 +74,14 @@ class ChunkTerms:
         from denslice.encoders.chunk_scan import ChunkTable
 
         known, numbers = self._numbers.setdefault(language, {}), self._scanned.setdefault(language, array("i"))
-        found = self._tables.setdefault(language, ChunkTable()).scan(fields)
+        if language not in self._tables:
+            self._tables[language] = ChunkTable()
+        found = self._tables[language].scan(fields)
         for chunk in found.new:
             if chunk not in known:
                 known[chunk] = self._number(chunk, language, known)
             numbers.append(known[chunk])
-        return BatchChunks(np.array(numbers, np.int32)[found.numbers], found.rows)
+        return BatchChunks(np.asarray(numbers)[found.numbers], found.rows)
 
     def forget(self) -> None:
         """Forget all chunks if there are very many; numbers that were returned before are no longer valid."""

@@ -22,8 +22,12 @@ _plain_letters = "À-ÖØ-öø-įıĴ-ľŁ-ňŊ-žЀ-ѿ"
 _unusual = re.compile(rf"[^\x00-\x7f\xa0\xab\xbb\u2010-\u2027\u2030-\u205e{_plain_letters}]").search
 _runs = re.compile(r"[^\W_]+").findall
 # Between two words is what is no word: signs, and single letters, which an apostrophe or an identifier leaves out. As
-# few as can be: behind a longer word, which no pattern passes over, there is no other way to go on.
-_between = r"[\W_]*(?:(?:[^\W_]|ss)[\W_]+)*?"
+# few as can be: behind a longer word, which no pattern passes over, there is no other way to go on. Where MOST are in
+# a row, as in hardly any text, nothing is said, so that the time does not grow with the square of their number.
+MOST = 16
+_single = r"(?:[^\W_]|ss)[\W_]+"
+_between = rf"[\W_]*(?:{_single}){{0,{MOST}}}?"
+_has_more = re.compile(rf"(?<![^\W_])(?:{_single}){{{MOST}}}").search  # one more may be a part of the word before them
 _may_have_humps = regex.compile(r"(?V1)[\p{Ll}\p{N}]\p{Lu}|\p{Lu}{2}\p{Ll}").search  # where capitals separate words
 _unwritten = regex.compile(r"\p{Cf}").search  # what is removed may join what is around it
 _inner_signs = re.compile(r"\S[.,]\S").search
@@ -56,7 +60,7 @@ class PhrasePatterns:
             if len(folded) != len(text) or self._is_apart(text, *found.span()):
                 return self._is_written(text, folded, found)
             found = self.row(folded, found.start() + 1)
-        return False
+        return None if self.runs and _has_more(folded) else False
 
     def _unusual_verdict(self, text: str) -> bool | None:
         if not _unwritten(text):
