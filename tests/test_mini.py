@@ -12,7 +12,8 @@ from denslice import Index, InputError, open_index
 from denslice.analysis.analyzer import Analyzer
 from denslice.encoders import load, mini
 from denslice.encoders.bm25 import Bm25, Bm25Config
-from denslice.encoders.mini import Mini, OnnxModel
+from denslice.encoders.mini import Mini
+from denslice.encoders.onnx_model import CHARACTERS_PER_PIECE, OnnxModel
 from denslice.encoders.word_pieces import LocatedWords, locate_words, occurrences, pooled
 from denslice.store.vocabulary import Growth, Vocabulary
 from denslice.vectors import Encoded, lexical_csr
@@ -156,7 +157,7 @@ def test_words_the_model_does_not_reach_keep_bm25s_weight() -> None:
 
 
 def test_a_word_cut_in_two_at_the_end_of_what_is_read_makes_no_new_word() -> None:
-    length = mini.CHARACTERS_PER_PIECE * 256
+    length = CHARACTERS_PER_PIECE * 256
     text = "to " * (length // 3 - 2) + "unbroken" * 3
     encoder = embedded()
     encoder.encode_docs([text])

@@ -6,48 +6,27 @@ The model in the package is the default encoder. A folder that `denslice export`
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from denslice.analysis.analyzer import has_words
-from denslice.analysis.normal_forms import lower_case, well_formed
-from denslice.cores import cores
 from denslice.encoders.bm25 import Bm25, Bm25Config
-from denslice.encoders.model_config import CONFIG_FILE, ModelConfig
+from denslice.encoders.onnx_model import ONNX_FILE, ModelOutput, OnnxModel, model_config, model_files
 from denslice.encoders.word_pieces import DOC_SIDE, QUERY_SIDE, LocatedWords, locate_words, occurrences, pooled
 from denslice.errors import InputError
 from denslice.store.vocabulary import WordIds
 from denslice.vectors import Encoded, Floats, Ints, Phrases, Weights
 
-if TYPE_CHECKING:
-    from tokenizers import Encoding
-
 EMBEDDED = "mini"
-ONNX_FILE, TOKENIZER_FILE = "model.onnx", "tokenizer.json"
-MODEL_FILES = (ONNX_FILE, TOKENIZER_FILE, CONFIG_FILE)
 EARLIER = "this index was made with an earlier edition of the embedded model"
 NO_PIECES: Floats = np.zeros(0, dtype=np.float32)
 NO_OFFSETS = [(0, 0), (0, 0)]  # of the two special tokens
-CHARACTERS_PER_PIECE = 16  # times the longest input: text behind it is weighted by BM25 only
-
-
-class ModelOutput(NamedTuple):
-    """The model's output for one text."""
-
-    beginning: str  # what it read of the text
-    goes_on: bool  # whether there is more of it
-    offsets: list[tuple[int, int]]  # of its word pieces
-    importance: Floats  # (L, 2) of its word pieces, as part of a document and of a query
-    dense: Floats  # (H,)
 
 
 class Mini:
@@ -147,59 +126,11 @@ class EarlierMini(Mini):
         return self._bm25.encode_queries(texts)
 
 
-class OnnxModel:
-    """A model folder's graph and tokenizer. Each text is encoded by itself, one on each core at a time."""
-
-    def __init__(self, folder: Path) -> None:
-        import onnxruntime
-        from tokenizers import Tokenizer
-
-        self.config = _config(folder)
-        self.lengths = (self.config.max_length, self.config.query_length)
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1  # a text on each core is faster
-        self._cores = cores()
-        path = str(folder / ONNX_FILE)
-        self._session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-        self._tokenizers = [Tokenizer.from_file(str(folder / TOKENIZER_FILE)) for _ in self.lengths]
-        self._unknown = self._tokenizers[0].token_to_id(getattr(self._tokenizers[0].model, "unk_token", None) or "")
-        self.dimensions = int(self._session.get_outputs()[0].shape[-1])
-        for tokenizer, length in zip(self._tokenizers, self.lengths, strict=True):
-            tokenizer.enable_truncation(length)
-
-    def knows(self, languages: Sequence[str]) -> bool:
-        """Return whether the model was trained on any of the languages."""
-        return not self.config.languages or not set(languages).isdisjoint(self.config.languages)
-
-    def read(self, texts: Sequence[str], length: int) -> Iterator[ModelOutput]:
-        """Yield the model's output for the beginning of each text, in order."""
-        if len(texts) <= 1:
-            yield from (self._read(text, length) for text in texts)
-            return
-        with ThreadPoolExecutor(self._cores) as pool:
-            yield from pool.map(lambda text: self._read(text, length), texts)
-
-    def _read(self, text: str, length: int) -> ModelOutput:
-        beginning = str(text[: CHARACTERS_PER_PIECE * length])
-        lower = well_formed(lower_case(beginning))
-        pieces = self._tokenizers[self.lengths.index(length)].encode(lower)
-        ids = np.array([pieces.ids], dtype=np.int64)
-        dense, importance = self._session.run(("dense", "importance"), {"ids": ids})
-        goes_on = len(text) > len(beginning)
-        has_token = self._has_token(lower, pieces)
-        return ModelOutput(beginning, goes_on, pieces.offsets, importance[0], dense[0] * has_token)
-
-    def _has_token(self, text: str, pieces: Encoding) -> bool:
-        """Return whether the model knows a piece that is not punctuation; the vector of other texts is 0."""
-        read = zip(pieces.ids, pieces.special_tokens_mask, pieces.offsets, strict=True)
-        return any(id != self._unknown and not mark and has_words(text[slice(*at)]) for id, mark, at in read)
-
-
 def mini_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that an index keeps: BM25's settings, the model's folder if exported, and a fingerprint."""
     folder = _folder(name)
     fingerprint = _fingerprint(folder)
-    config = _config(folder)
+    config = model_config(folder)
     words = {"b": config.b, "average_length": config.average_length, "phrases": config.phrases}
     settings = Bm25Config.from_json(words | dict(options)).to_json()
     place = {} if name == EMBEDDED else {"model": str(folder.resolve())}
@@ -223,7 +154,7 @@ def is_earlier(options: Mapping[str, Any]) -> bool:
 
 def known_to_model(name: str) -> tuple[str, ...]:
     """Return the languages that a model was trained on; none if it is not limited to any."""
-    return _config(_folder(name)).languages
+    return model_config(_folder(name)).languages
 
 
 def is_exported(name: str) -> bool:
@@ -233,13 +164,6 @@ def is_exported(name: str) -> bool:
 
 def _folder(name: str) -> Path:
     return Path(str(files("denslice"))) / "mini" if name == EMBEDDED else Path(name)
-
-
-def _config(folder: Path) -> ModelConfig:
-    try:
-        return ModelConfig.from_json(json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8")))
-    except (InputError, ValueError, OSError) as error:
-        raise InputError(f"the model folder {folder} cannot be loaded: {CONFIG_FILE}: {error}") from error
 
 
 @cache
@@ -257,8 +181,6 @@ def _loaded(folder: Path) -> OnnxModel:
 @cache
 def _fingerprint(folder: Path) -> str:
     digest = hashlib.sha256()
-    for name in MODEL_FILES:
-        if not (folder / name).is_file():
-            raise InputError(f"the model folder {folder} has no {name}")
-        digest.update((folder / name).read_bytes())
+    for path in model_files(folder):
+        digest.update(path.read_bytes())
     return digest.hexdigest()

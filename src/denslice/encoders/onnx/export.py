@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from denslice.encoders.mini import ONNX_FILE, TOKENIZER_FILE
 from denslice.encoders.model_config import CONFIG_FILE
+from denslice.encoders.onnx_model import ONNX_FILE, TOKENIZER_FILE
 from denslice.encoders.torch.bi_encoder import BiEncoder
 from denslice.errors import InputError, MissingExtraError
 from denslice.vectors import Floats
@@ -26,7 +26,7 @@ def export_onnx(path_or_hub_id: str | Path, to: Path, texts: Sequence[str] | Non
     try:
         import onnx
 
-        from denslice.encoders.onnx.graph import graph_of
+        from denslice.encoders.onnx.graph import Body, graph_of
     except ModuleNotFoundError as error:
         raise MissingExtraError("exporting a model", "export") from error
     model = BiEncoder.load(path_or_hub_id)
@@ -36,7 +36,10 @@ def export_onnx(path_or_hub_id: str | Path, to: Path, texts: Sequence[str] | Non
     weights = {name: value.detach().cpu().numpy() for name, value in body.state_dict().items()}
     named = ((name.removeprefix("token_head."), p) for name, p in model.state_dict().items() if "token_head." in name)
     head = {name: value.detach().cpu().numpy() for name, value in named}  # by their names within the head
-    graph = graph_of(weights, head, body.config.to_dict(), model.config, ranges)
+    config, settings = model.config, body.config
+    size = settings.hidden_size // settings.num_attention_heads
+    how = (size, settings.layer_norm_eps, config.dense, config.normalise, config.max_length)
+    graph = graph_of(Body(weights, *how, ranges=ranges), head)
     to.mkdir(parents=True, exist_ok=True)
     if any(to.iterdir()):
         raise InputError(f"{to}: the folder is not empty; choose another name")

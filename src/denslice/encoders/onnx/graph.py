@@ -1,184 +1,215 @@
-"""The ONNX graph of a BERT body with a word head and a pooled vector, made node by node, with weights in int8.
+"""The ONNX graph of one or two bodies (BERT or RoBERTa), with a head for words and one dense vector.
 
 It takes one text at a time, so there is no padding and no mask. The scale of activations is taken per tensor, and a
-tensor is one text, so a text's vectors do not depend on a batch. The nodes are onnxruntime's fused ones where these are
-faster.
+tensor is one text, so a text's vectors do not depend on a batch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
-from onnx import ModelProto, NodeProto, TensorProto, checker, helper, numpy_helper
+from onnx import ModelProto, TensorProto
 
-from denslice.encoders.model_config import ModelConfig
+from denslice.encoders.onnx.nodes import CONTRIB, Nodes, float32
 from denslice.encoders.word_pieces import SOFTPLUS_ONE
 from denslice.vectors import Floats
 
-CONTRIB = "com.microsoft"
-EMBEDDING_LEVELS = 127
-WEIGHT_LEVELS = 95  # processors without VNNI add pairs of products in 16 bits, which 127 levels can overflow
-SMOOTHING = 0.75  # the share of the difference between input channels that is moved to the weights
-LEAST_RANGE = 1e-4
-LEAST_SIZE = np.array([1e-6])
-OPSET, IR = 20, 10
+IDS, SECOND_IDS = "ids", "second_ids"  # the inputs
+PAIRED_LONGER = 32  # pieces: in longer texts, a layer may attend to the means of pairs
 Parameters = Mapping[str, Floats]
 
 
-def graph_of(
-    weights: Parameters, head: Parameters, body: Mapping[str, Any], config: ModelConfig, ranges: Parameters | None
-) -> ModelProto:
+class Body(NamedTuple):
+    """A BERT or RoBERTa: its parameters by their names in transformers, and how it is read."""
+
+    weights: Parameters
+    head_size: int  # of each attention head; a layer has as many as its parameters hold
+    epsilon: float  # of its normalisations
+    pooling: str  # cls or mean
+    normalise: bool  # whether its vector gets length 1
+    longest: int  # how many pieces it can be given
+    first_place: int = 0  # RoBERTa counts places from 2
+    paired_from: int | None = (
+        None  # the first layer that attends to pairs of pieces, in texts longer than PAIRED_LONGER
+    )
+    ranges: Parameters | None = None  # the largest input of each linear layer, by channel; without it nothing is int8
+
+    def pair(self, name: str) -> tuple[Floats, Floats]:
+        """Return the weight and bias of a layer."""
+        return _pair(self.weights, name)
+
+    def largest(self, layer: str) -> Floats | None:
+        """Return the largest inputs of a layer."""
+        return None if self.ranges is None else self.ranges[layer]
+
+    @property
+    def layers(self) -> int:
+        """Return the number of layers."""
+        return 1 + max(int(name.split(".")[2]) for name in self.weights if name.startswith("encoder.layer."))
+
+
+class Join(NamedTuple):
+    """How the vectors of two bodies become one: less their centres, with length 1, joined, projected, with length 1."""
+
+    centres: tuple[Floats, Floats]  # (H,) of each body's vectors
+    axes: Floats  # (outputs, 2 H)
+
+
+def graph_of(body: Body, head: Parameters, second: Body | None = None, join: Join | None = None) -> ModelProto:
     """Return the model, whose input is `ids` (1, L) and whose outputs are `dense` (1, H) and `importance` (1, L, 2).
 
-    `weights` and `body` are a Hugging Face BERT's parameters and configuration, `head` the word head's parameters.
-    `ranges` has the largest input of each linear layer, by channel; without it nothing is quantised.
+    `head` has the parameters of the word head, which reads the body's last states. With a second body and a join there
+    is a second input, `second_ids`: the text in the pieces of the second body.
     """
-    graph = _Graph(ranges, float(body["layer_norm_eps"]))
-    hidden = _embedded(graph, weights, config.max_length)
-    for number in range(body["num_hidden_layers"]):
-        hidden = _layer(graph, weights, f"encoder.layer.{number}.", hidden, body["num_attention_heads"])
-    _pooled(graph, hidden, config)
-    _importance(graph, hidden, head)
-    return graph.finished(body["hidden_size"])
+    nodes = Nodes()
+    hidden = _states(nodes, body, IDS, "")
+    _importance(nodes, hidden, head)
+    if second is None or join is None:
+        _pooled(nodes, body, hidden, "", "dense")
+        return nodes.model([IDS], hidden_size(body))
+    vectors = [_pooled(nodes, body, hidden, "", "first_vector")]
+    last = _states(nodes, second, SECOND_IDS, "second.", only_first=second.pooling == "cls")
+    vectors.append(_pooled(nodes, second, last, "second.", "second_vector"))
+    _joined(nodes, vectors, join)
+    return nodes.model([IDS, SECOND_IDS], len(join.axes))
 
 
-class _Graph:
-    """The nodes and constants that were added so far. A tensor has the name of the node that makes it."""
-
-    def __init__(self, ranges: Parameters | None, epsilon: float) -> None:
-        self._ranges, self._epsilon = ranges, epsilon
-        self._nodes: list[NodeProto] = []
-        self._constants: list[TensorProto] = []
-
-    def constant(self, name: str, value: npt.NDArray[Any]) -> str:
-        self._constants.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
-        return name
-
-    def node(self, kind: str, inputs: list[str], out: str, domain: str = "", **attributes: Any) -> str:
-        self._nodes.append(helper.make_node(kind, inputs, [out], domain=domain, **attributes))
-        return out
-
-    def split(self, tensor: str, outputs: list[str]) -> list[str]:
-        self._nodes.append(helper.make_node("Split", [tensor], outputs, axis=-1, num_outputs=len(outputs)))
-        return outputs
-
-    def linear(self, tensor: str, weight: Floats, bias: Floats, layer: str, out: str, by_piece: bool = False) -> str:
-        """Add a linear layer; `weight` (outputs, inputs) is quantised by row, the input when the model runs.
-
-        A few input channels are far larger than the rest, and one scale for all would leave the rest few levels. So
-        each channel of the input is divided by a factor, and its weights are multiplied by it: the product stays the
-        same, as in SmoothQuant. If whole pieces differ as much, `by_piece` scales each to the same size first.
-        """
-        stored_bias = self.constant(f"{out}.bias", bias)
-        if self._ranges is None:
-            product = self.node("MatMul", [tensor, self.constant(f"{out}.weight", weight.T)], f"{out}.product")
-            return self.node("Add", [product, stored_bias], out)
-        widest = np.abs(weight).max(axis=0).clip(min=LEAST_RANGE)  # (inputs,)
-        smooth = self._ranges[layer].clip(min=LEAST_RANGE) ** SMOOTHING / widest ** (1 - SMOOTHING)
-        even = self.node("Mul", [tensor, self.constant(f"{out}.even", _float32(1 / smooth))], f"{out}.input")
-        levels, scale = rows_quantised(weight * smooth, WEIGHT_LEVELS)
-        stored = [self.constant(f"{out}.weight", levels.T), self.constant(f"{out}.scale", scale)]
-        if not by_piece:
-            return self.node("DynamicQuantizeMatMul", [even, *stored, "", stored_bias], out, CONTRIB)
-        size = self.node("Abs", [even], f"{out}.size")
-        last, least = self.constant(f"{out}.last", np.array([-1])), self.constant(f"{out}.least", _float32(LEAST_SIZE))
-        largest = self.node("ReduceMax", [size, last], f"{out}.top", keepdims=1)
-        largest = self.node("Max", [largest, least], f"{out}.largest")
-        alike = self.node("Div", [even, largest], f"{out}.alike")
-        product = self.node("DynamicQuantizeMatMul", [alike, *stored], f"{out}.product", CONTRIB)
-        return self.node("Add", [self.node("Mul", [product, largest], f"{out}.scaled"), stored_bias], out)
-
-    def rows(self, table: Floats, ids: str, out: str) -> str:
-        """Add a lookup of rows in a table, which is quantised by row."""
-        if self._ranges is None:
-            return self.node("Gather", [self.constant(f"{out}.table", table), ids], out)
-        levels, scale = rows_quantised(table, EMBEDDING_LEVELS)
-        found = self.node("Gather", [self.constant(f"{out}.table", levels), ids], f"{out}.levels")
-        scales = self.node("Gather", [self.constant(f"{out}.scale", scale[:, None]), ids], f"{out}.scales")
-        return self.node("Mul", [self.node("Cast", [found], f"{out}.cast", to=TensorProto.FLOAT), scales], out)
-
-    def added_and_normalised(self, one: str, other: str, weight: Floats, bias: Floats, out: str) -> str:
-        """Add a sum and its normalisation: two nodes, as onnxruntime's fused one takes a fifth of the whole time."""
-        inputs = [self.node("Add", [one, other], f"{out}.sum")]
-        inputs += [self.constant(f"{out}.gain", weight), self.constant(f"{out}.shift", bias)]
-        return self.node("LayerNormalization", inputs, out, axis=-1, epsilon=self._epsilon)
-
-    def finished(self, width: int) -> ModelProto:
-        ids = helper.make_tensor_value_info("ids", TensorProto.INT64, [1, "length"])
-        dense = helper.make_tensor_value_info("dense", TensorProto.FLOAT, [1, width])
-        importance = helper.make_tensor_value_info("importance", TensorProto.FLOAT, [1, "length", 2])
-        graph = helper.make_graph(self._nodes, "denslice", [ids], [dense, importance], self._constants)
-        opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(CONTRIB, 1)]
-        model = helper.make_model(graph, opset_imports=opsets, ir_version=IR, producer_name="denslice")
-        checker.check_model(model)
-        return model
+def hidden_size(body: Body) -> int:
+    """Return the width of a body's states."""
+    return int(body.weights["embeddings.word_embeddings.weight"].shape[1])
 
 
-def _embedded(graph: _Graph, weights: Parameters, length: int) -> str:
-    words = graph.rows(weights["embeddings.word_embeddings.weight"], "ids", "words")
-    places = weights["embeddings.position_embeddings.weight"][:length]
-    places = places + weights["embeddings.token_type_embeddings.weight"][0]  # (length, H)
-    size = graph.node("Shape", ["ids"], "size", start=1, end=2)
-    bounds = [graph.constant("zero", np.array([0])), size, graph.constant("one", np.array([1]))]
-    here = graph.node("Slice", [graph.constant("places", places[None]), *bounds], "here")
-    return graph.added_and_normalised(words, here, *_pair(weights, "embeddings.LayerNorm"), "embedded")
+def _states(nodes: Nodes, body: Body, ids: str, prefix: str, only_first: bool = False) -> str:
+    """Add all layers; `only_first` leaves out what the first piece's last state does not need."""
+    hidden = _embedded(nodes, body, ids, prefix)
+    for number in range(body.layers):
+        last = number == body.layers - 1
+        hidden = _layer(nodes, body, prefix, f"encoder.layer.{number}.", hidden, only_first and last)
+    return hidden
 
 
-def _layer(graph: _Graph, weights: Parameters, name: str, hidden: str, heads: int) -> str:
-    parts = [_pair(weights, f"{name}attention.self.{part}") for part in ("query", "key", "value")]
-    joined = np.concatenate([weight for weight, _ in parts]), np.concatenate([bias for _, bias in parts])
-    inputs = graph.split(
-        graph.linear(hidden, *joined, f"{name}attention.self.query", f"{name}joined"),
-        [f"{name}q", f"{name}k", f"{name}v"],
+def _embedded(nodes: Nodes, body: Body, ids: str, prefix: str) -> str:
+    table = body.weights["embeddings.word_embeddings.weight"]
+    words = nodes.rows(table, ids, f"{prefix}words", quantised=body.ranges is not None)
+    places = body.weights["embeddings.position_embeddings.weight"][body.first_place :][: body.longest]
+    places = places + body.weights["embeddings.token_type_embeddings.weight"][0]  # (length, H)
+    size = nodes.node("Shape", [ids], f"{prefix}size", start=1, end=2)
+    bounds = [nodes.constant(f"{prefix}zero", np.array([0])), size, nodes.constant(f"{prefix}one", np.array([1]))]
+    here = nodes.node("Slice", [nodes.constant(f"{prefix}places", places[None]), *bounds], f"{prefix}here")
+    if body.paired_from is not None:
+        _steps(nodes, prefix)
+    norm = body.pair("embeddings.LayerNorm")
+    return nodes.added_and_normalised(words, here, *norm, body.epsilon, f"{prefix}embedded")
+
+
+def _layer(nodes: Nodes, body: Body, prefix: str, name: str, hidden: str, only_first: bool) -> str:
+    parts = [body.pair(f"{name}attention.self.{part}") for part in ("query", "key", "value")]
+    largest, out = body.largest(f"{name}attention.self.query"), f"{prefix}{name}"
+    paired = body.paired_from is not None and int(name.split(".")[2]) >= body.paired_from
+    if only_first or paired:
+        seen = _pairs(nodes, hidden, prefix, out) if paired else hidden
+        keys = nodes.linear(seen, *_stacked(parts[1:]), largest, f"{out}joined")
+        inputs = nodes.split(keys, [f"{out}k", f"{out}v"])
+        if only_first:
+            hidden = _first(nodes, hidden, prefix, f"{out}first")
+        inputs = [nodes.linear(hidden, *parts[0], largest, f"{out}q"), *inputs]
+    else:
+        joined = nodes.linear(hidden, *_stacked(parts), largest, f"{out}joined")
+        inputs = nodes.split(joined, [f"{out}q", f"{out}k", f"{out}v"])
+    heads = len(parts[0][0]) // body.head_size
+    attended = nodes.node("MultiHeadAttention", inputs, f"{out}attended", CONTRIB, num_heads=heads)
+    mixed = _linear(nodes, body, attended, f"{name}attention.output.dense", f"{out}out")
+    norm = body.pair(f"{name}attention.output.LayerNorm")
+    middle = nodes.added_and_normalised(mixed, hidden, *norm, body.epsilon, f"{out}middle")
+    wide = _linear(nodes, body, middle, f"{name}intermediate.dense", f"{out}wide")
+    bent = nodes.node("Gelu", [wide], f"{out}bent", CONTRIB)
+    narrow = _linear(nodes, body, bent, f"{name}output.dense", f"{out}narrow", by_piece=True)
+    norm = body.pair(f"{name}output.LayerNorm")
+    return nodes.added_and_normalised(narrow, middle, *norm, body.epsilon, f"{out}hidden")
+
+
+def _linear(nodes: Nodes, body: Body, tensor: str, layer: str, out: str, by_piece: bool = False) -> str:
+    return nodes.linear(tensor, *body.pair(layer), body.largest(layer), out, by_piece)
+
+
+def _stacked(parts: list[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
+    return np.concatenate([weight for weight, _ in parts]), np.concatenate([bias for _, bias in parts])
+
+
+def _pairs(nodes: Nodes, hidden: str, prefix: str, out: str) -> str:
+    """Add the means of pairs of pieces, the first and the last piece apart; a last one without another is its own pair.
+
+    In a short text the step from pair to pair is 1, and each piece is the mean of itself and itself.
+    """
+    one, end, axis, step, tail = (f"{prefix}{name}" for name in ("one", "before_last", "axis", "step", "tail"))
+    inner = nodes.node("Slice", [hidden, one, end, axis], f"{out}inner")
+    far = nodes.constant(f"{out}far", np.array([2**31]))
+    even = nodes.node("Slice", [inner, f"{prefix}zero", far, axis, step], f"{out}even")
+    odd = nodes.node("Slice", [inner, f"{prefix}step_less_one", far, axis, step], f"{out}odd")
+    rest = nodes.node("Slice", [inner, tail, far, axis], f"{out}rest")
+    odd = nodes.node("Concat", [odd, rest], f"{out}all_odd", axis=1)
+    means = nodes.node("Mul", [nodes.node("Add", [even, odd], f"{out}sums"), f"{prefix}half"], f"{out}means")
+    ends = [
+        nodes.node("Slice", [hidden, f"{prefix}zero", one, axis], f"{out}begin"),
+        nodes.node("Slice", [hidden, end, far, axis], f"{out}finish"),
+    ]
+    return nodes.node("Concat", [ends[0], means, ends[1]], f"{out}seen", axis=1)
+
+
+def _steps(nodes: Nodes, prefix: str) -> None:
+    """Add what `_pairs` needs to know of the text's length."""
+    size, one, two = f"{prefix}size", f"{prefix}one", nodes.constant(f"{prefix}two", np.array([2]))
+    nodes.constant(f"{prefix}axis", np.array([1]))
+    nodes.constant(f"{prefix}half", np.array([0.5], dtype=np.float32))
+    longer = nodes.node(
+        "Greater", [size, nodes.constant(f"{prefix}long", np.array([PAIRED_LONGER]))], f"{prefix}longer"
     )
-    attended = graph.node("MultiHeadAttention", inputs, f"{name}attended", CONTRIB, num_heads=heads)
-    out = graph.linear(attended, *_pair(weights, layer := f"{name}attention.output.dense"), layer, f"{name}out")
-    norm = _pair(weights, f"{name}attention.output.LayerNorm")
-    middle = graph.added_and_normalised(out, hidden, *norm, f"{name}middle")
-    wide = graph.linear(middle, *_pair(weights, layer := f"{name}intermediate.dense"), layer, f"{name}wide")
-    bent = graph.node("Gelu", [wide], f"{name}bent", CONTRIB)
-    narrow = graph.linear(bent, *_pair(weights, layer := f"{name}output.dense"), layer, f"{name}narrow", by_piece=True)
-    return graph.added_and_normalised(narrow, middle, *_pair(weights, f"{name}output.LayerNorm"), f"{name}hidden")
+    more = nodes.node("Cast", [longer], f"{prefix}step_less_one", to=TensorProto.INT64)
+    nodes.node("Add", [more, one], f"{prefix}step")
+    nodes.node("Sub", [size, one], f"{prefix}before_last")
+    inner = nodes.node("Sub", [size, two], f"{prefix}inner_size")
+    odd = nodes.node("Mod", [inner, f"{prefix}step"], f"{prefix}unpaired")
+    nodes.node("Sub", [inner, odd], f"{prefix}tail")
 
 
-def _pooled(graph: _Graph, hidden: str, config: ModelConfig) -> None:
-    axis = graph.constant("axis", np.array([1]))
-    if config.dense == "mean":
-        pooled = graph.node("ReduceMean", [hidden, axis], "pooled", keepdims=0)
+def _first(nodes: Nodes, hidden: str, prefix: str, out: str) -> str:
+    """Add the state of the first piece, [CLS]: (1, 1, H)."""
+    axis = nodes.constant(f"{out}.axis", np.array([1]))
+    return nodes.node("Slice", [hidden, f"{prefix}zero", f"{prefix}one", axis], out)
+
+
+def _pooled(nodes: Nodes, body: Body, hidden: str, prefix: str, out: str) -> str:
+    axis = nodes.constant(f"{out}.axis", np.array([1]))
+    if body.pooling == "mean":
+        pooled = nodes.node("ReduceMean", [hidden, axis], f"{out}.pooled", keepdims=0)
     else:
-        first = graph.node("Slice", [hidden, "zero", "one", axis], "first")
-        pooled = graph.node("Squeeze", [first, axis], "pooled")
-    if config.normalise:
-        graph.node("LpNormalization", [pooled], "dense", axis=-1, p=2)
-    else:
-        graph.node("Identity", [pooled], "dense")
+        first = _first(nodes, hidden, prefix, f"{out}.first")
+        pooled = nodes.node("Squeeze", [first, axis], f"{out}.pooled")
+    return nodes.unit(pooled, out) if body.normalise else nodes.node("Identity", [pooled], out)
 
 
-def _importance(graph: _Graph, hidden: str, head: Parameters) -> None:
+def _joined(nodes: Nodes, vectors: list[str], join: Join) -> None:
+    parts = []
+    for vector, centre in zip(vectors, join.centres, strict=True):
+        apart = nodes.node("Sub", [vector, nodes.constant(f"{vector}.centre", centre)], f"{vector}.apart")
+        parts.append(nodes.unit(apart, f"{vector}.unit"))
+    both = nodes.node("Concat", parts, "both", axis=-1)
+    nodes.unit(nodes.node("MatMul", [both, nodes.constant("axes", join.axes.T)], "projected"), "dense")
+
+
+def _importance(nodes: Nodes, hidden: str, head: Parameters) -> None:
     """Add softplus of the head, shifted so that an untrained head gives 1; it is small and stays in float32."""
     last = max(int(name.split(".")[0]) for name in head) if "weight" not in head else None
     if last is not None:
-        product = graph.node("MatMul", [hidden, graph.constant("head.first", head["0.weight"].T)], "head.product")
-        sums = graph.node("Add", [product, graph.constant("head.first_bias", head["0.bias"])], "head.sums")
-        hidden = graph.node("Gelu", [sums], "head.bent", CONTRIB)
+        product = nodes.node("MatMul", [hidden, nodes.constant("head.first", head["0.weight"].T)], "head.product")
+        sums = nodes.node("Add", [product, nodes.constant("head.first_bias", head["0.bias"])], "head.sums")
+        hidden = nodes.node("Gelu", [sums], "head.bent", CONTRIB)
     weight, bias = _pair(head, str(last)) if last is not None else (head["weight"], head["bias"])
-    product = graph.node("MatMul", [hidden, graph.constant("head.last", weight.T)], "head.last_product")
-    shift = graph.constant("head.last_bias", _float32(bias + SOFTPLUS_ONE))
-    graph.node("Softplus", [graph.node("Add", [product, shift], "head.last_sums")], "importance")
-
-
-def rows_quantised(table: Floats, levels: int) -> tuple[npt.NDArray[np.int8], Floats]:
-    """Return the table (rows, columns) as integers from -levels to levels, and the scale of each row."""
-    scale = np.abs(table).max(axis=1) / levels
-    scale[scale == 0] = 1.0
-    return np.rint(table / scale[:, None]).astype(np.int8), _float32(scale)
-
-
-def _float32(values: npt.NDArray[Any]) -> Floats:
-    return values.astype(np.float32)
+    product = nodes.node("MatMul", [hidden, nodes.constant("head.last", weight.T)], "head.last_product")
+    shift = nodes.constant("head.last_bias", float32(bias + SOFTPLUS_ONE))
+    nodes.node("Softplus", [nodes.node("Add", [product, shift], "head.last_sums")], "importance")
 
 
 def _pair(weights: Parameters, name: str) -> tuple[Floats, Floats]:

@@ -1,0 +1,112 @@
+"""OnnxModel: a model folder, whose graph reads a text in the pieces of one tokenizer, or of two."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from denslice.analysis.analyzer import has_words
+from denslice.analysis.normal_forms import lower_case, well_formed
+from denslice.cores import cores
+from denslice.encoders.model_config import CONFIG_FILE, ModelConfig
+from denslice.errors import InputError
+from denslice.vectors import Floats
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding, Tokenizer
+
+ONNX_FILE, TOKENIZER_FILE, SECOND_TOKENIZER_FILE = "model.onnx", "tokenizer.json", "second_tokenizer.json"
+CHARACTERS_PER_PIECE = 16  # times the longest input: text behind it is weighted by BM25 only
+
+
+class ModelOutput(NamedTuple):
+    """The model's output for one text."""
+
+    beginning: str  # what it read of the text
+    goes_on: bool  # whether there is more of it
+    offsets: list[tuple[int, int]]  # of its word pieces
+    importance: Floats  # (L, 2) of its word pieces, as part of a document and of a query
+    dense: Floats  # (H,)
+
+
+class OnnxModel:
+    """A model folder's graph and tokenizers. Each text is encoded by itself, one on each core at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        import onnxruntime
+
+        self.config = model_config(folder)
+        self.lengths = (self.config.max_length, self.config.query_length)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1  # a text on each core is faster
+        self._cores = cores()
+        path = str(folder / ONNX_FILE)
+        self._session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        self.dimensions = int(self._session.get_outputs()[0].shape[-1])
+        self._first = {length: _tokenizer(folder / TOKENIZER_FILE, length) for length in self.lengths}
+        has_second = len(self._session.get_inputs()) > 1
+        second = folder / SECOND_TOKENIZER_FILE
+        self._second = {length: _tokenizer(second, length) for length in self.lengths if has_second}
+        tokenizer = self._first[self.config.max_length]
+        self._unknown = tokenizer.token_to_id(getattr(tokenizer.model, "unk_token", None) or "")
+
+    def knows(self, languages: Sequence[str]) -> bool:
+        """Return whether the model was trained on any of the languages."""
+        return not self.config.languages or not set(languages).isdisjoint(self.config.languages)
+
+    def read(self, texts: Sequence[str], length: int) -> Iterator[ModelOutput]:
+        """Yield the model's output for the beginning of each text, in order."""
+        if len(texts) <= 1:
+            yield from (self._read(text, length) for text in texts)
+            return
+        with ThreadPoolExecutor(self._cores) as pool:
+            yield from pool.map(lambda text: self._read(text, length), texts)
+
+    def _read(self, text: str, length: int) -> ModelOutput:
+        beginning = str(text[: CHARACTERS_PER_PIECE * length])
+        lower = well_formed(lower_case(beginning))
+        pieces = self._first[length].encode(lower)
+        inputs = {"ids": np.array([pieces.ids], dtype=np.int64)}
+        if self._second:  # it reads capitals
+            inputs["second_ids"] = np.array([self._second[length].encode(well_formed(beginning)).ids], dtype=np.int64)
+        dense, importance = self._session.run(("dense", "importance"), inputs)
+        goes_on = len(text) > len(beginning)
+        has_token = self._has_token(lower, pieces)
+        return ModelOutput(beginning, goes_on, pieces.offsets, importance[0], dense[0] * has_token)
+
+    def _has_token(self, text: str, pieces: Encoding) -> bool:
+        """Return whether the model knows a piece that is not punctuation; the vector of other texts is 0."""
+        read = zip(pieces.ids, pieces.special_tokens_mask, pieces.offsets, strict=True)
+        return any(id != self._unknown and not mark and has_words(text[slice(*at)]) for id, mark, at in read)
+
+
+def model_config(folder: Path) -> ModelConfig:
+    """Return the settings of a model folder; raise InputError if they cannot be read."""
+    try:
+        return ModelConfig.from_json(json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8")))
+    except (InputError, ValueError, OSError) as error:
+        raise InputError(f"the model folder {folder} cannot be loaded: {CONFIG_FILE}: {error}") from error
+
+
+def model_files(folder: Path) -> list[Path]:
+    """Return the files of a model folder; raise InputError if one is missing."""
+    needed = [folder / name for name in (ONNX_FILE, TOKENIZER_FILE, CONFIG_FILE)]
+    for path in needed:
+        if not path.is_file():
+            raise InputError(f"the model folder {folder} has no {path.name}")
+    second = folder / SECOND_TOKENIZER_FILE
+    return [*needed, second] if second.is_file() else needed
+
+
+def _tokenizer(path: Path, length: int) -> Tokenizer:
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(path))
+    tokenizer.enable_truncation(length)
+    tokenizer.encode_special_tokens = True  # </s> in a text is text
+    return tokenizer
