@@ -42,7 +42,7 @@ THIN_TEXTS, JOIN_TEXTS, RANGE_TEXTS = (
     6000,
     20_000,
     300,
-)  # by which neurons go, axes are chosen, activations are measured
+)  # by which neurons go and activations are measured
 CROPS, SAMPLE = 2, 200_000
 HELD_OUT = {"scifact": 0.25, "squad-train-sent": 0.1}  # share of training queries that becomes the dev split
 ACL_SHARE = 0.4  # of the papers from 2016 on
@@ -195,7 +195,7 @@ def thin(model: Path, second: Path, texts: Path, out: Path, config: Path = CONFI
     from mini_bodies import TextBody
     from mini_join import fitted
     from mini_join import write as write_model
-    from mini_teach import Lesson, Pieces, Teacher, TwoBodies, thin_copy
+    from mini_teach import Lesson, Pieces, Teacher, TwoBodies, thin_copy, vectors_of
     from mini_texts import read_lines, varied
 
     first, lesson = BiEncoder.load(model), Lesson.read(config)
@@ -210,11 +210,13 @@ def thin(model: Path, second: Path, texts: Path, out: Path, config: Path = CONFI
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     teacher = Teacher(whole, thin_copy(whole, some, lesson.neurons), lesson, device)
     pieces = Pieces(whole.both, varied(lines, CROPS, lesson.seed), device)
-    teacher.prepare(pieces, np.random.default_rng(lesson.seed).permutation(len(pieces.lengths))[:SAMPLE])
+    measured = np.random.default_rng(lesson.seed).permutation(len(pieces.lengths))[:SAMPLE]
+    teacher.prepare(pieces, measured)
     teacher.teach(pieces, lambda line: print(line, file=sys.stderr))
-    small = teacher.thin.cpu().eval()
+    join = fitted(vectors_of(teacher.thin.eval(), pieces, measured, lesson.batch_pieces), SHARES)
+    small = teacher.thin.cpu()
     settings = ModelConfig.from_json({**first.config.to_json(), **SEARCH, "languages": ["english"]})
-    write_model(small, fitted(small, sample(lines, JOIN_TEXTS), SHARES), settings, out, sample(lines, RANGE_TEXTS))
+    write_model(small, join, settings, out, sample(lines, RANGE_TEXTS))
 
 
 def sample(lines: list[str], count: int) -> list[str]:

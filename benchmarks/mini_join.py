@@ -41,22 +41,14 @@ class Centred:
         )
 
 
-@torch.no_grad()
-def fitted(two: TwoBodies, texts: Sequence[str], shares: tuple[float, float], dimensions: int = DIMENSIONS) -> Join:
-    """Return the centres over some texts, and the axes that keep most of the joined vectors' lengths."""
-    found = []
-    for text in texts:
-        ids = [torch.tensor(body.pieces([text])) for body in two.both]
-        found.append(two.read(ids)[1])
-    vectors = [torch.cat(one) for one in zip(*found, strict=True)]
+def fitted(vectors: Sequence[Tensor], shares: tuple[float, float], dimensions: int = DIMENSIONS) -> Join:
+    """Return the centres of two bodies' vectors, and the axes that keep most of the joined ones' lengths."""
     centred = Centred([one.mean(0) for one in vectors], shares)
     wide = centred(vectors).double()
     axes = torch.linalg.eigh(wide.T @ wide)[1][:, -dimensions:].flip(1).float()  # around 0: inner products are kept
-    width = vectors[0].shape[1]
-    weights = torch.tensor([weight for weight in centred.weights for _ in range(width)])
-    return Join(
-        (centred.centres[0].numpy(), centred.centres[1].numpy()), (axes * weights[:, None]).T.contiguous().numpy()
-    )
+    weights = torch.tensor(centred.weights, device=axes.device).repeat_interleave(vectors[0].shape[1])
+    centres = [one.cpu().numpy() for one in centred.centres]
+    return Join((centres[0], centres[1]), (axes * weights[:, None]).T.contiguous().cpu().numpy())
 
 
 @torch.no_grad()

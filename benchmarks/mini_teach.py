@@ -227,6 +227,13 @@ class Teacher:
         return torch.stack(found).mean()
 
 
+@torch.no_grad()
+def vectors_of(two: TwoBodies, pieces: Pieces, sample: Ints64, batch_pieces: int) -> list[Tensor]:
+    """Return the vectors of both bodies for some of the texts."""
+    parts = [two.read(pieces.rows(sample[some]))[1] for some in batches(pieces.lengths[sample], batch_pieces)]
+    return [torch.cat(one) for one in zip(*parts, strict=True)]
+
+
 def row_loss(ours: Tensor, goals: Tensor, bank: Tensor, temperature: float) -> Tensor:
     """Return how the similarities of texts to each other and to others differ from those they should have."""
     found = torch.cat([ours @ ours.T, ours @ bank.T], 1) / temperature
