@@ -38,12 +38,8 @@ BODY = {"gentle": 0.5, "bold": 0.15, "together": 0.425, "broader": 0.425}  # how
 HEAD = {"gentle": 1.0, "bold": 0.3}
 SEARCH = {"lam": 40.0, "b": 0.3, "phrases": 0.3}
 SHARES = (1.0, 1.0)  # of the two bodies in the dense vector
-THIN_TEXTS, JOIN_TEXTS, RANGE_TEXTS = (
-    6000,
-    20_000,
-    300,
-)  # by which neurons go and activations are measured
-CROPS, SAMPLE = 2, 200_000
+THIN_TEXTS, RANGE_TEXTS = 6000, 300  # by which neurons go, and activations are measured
+CROPS, SAMPLE = 2, 200_000  # of each text; texts by which centres, variances and axes are measured
 HELD_OUT = {"scifact": 0.25, "squad-train-sent": 0.1}  # share of training queries that becomes the dev split
 ACL_SHARE = 0.4  # of the papers from 2016 on
 GROUP = 5  # sentences of SQuAD that make a passage
@@ -176,7 +172,7 @@ def mix(work: Path, out: Path) -> None:
     model.save(out)
 
 
-# --- the two bodies that are shipped
+# --- the two thin bodies of the next edition
 
 
 def unpack(wheel: Path, out: Path) -> None:

@@ -36,7 +36,7 @@ Ints64 = np.ndarray[Any, np.dtype[np.int64]]
 
 @dataclass(frozen=True)
 class Lesson:
-    """How to teach; configs/thin/mini.toml holds what made the shipped weights."""
+    """How to teach; configs/thin/mini.toml has the settings for mini."""
 
     neurons: int = 704  # of 1,536 in each layer
     paired_from: int = 1  # the first layer that attends to pairs of pieces
