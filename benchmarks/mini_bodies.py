@@ -1,4 +1,4 @@
-"""The bodies of mini in torch: BERT and RoBERTa, read layer by layer. They may be thin, and attend to pairs."""
+"""The bodies of mini in torch: BERT and RoBERTa, read layer by layer. Common pieces may leave long texts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from torch.nn import functional
 from transformers import AutoModel, RobertaConfig, RobertaModel
 
 from denslice.analysis.normal_forms import lower_case
-from denslice.encoders.onnx.graph import PAIRED_LONGER, Body
+from denslice.encoders.onnx.export import inputs_of
+from denslice.encoders.onnx.graph import LONG, Body, Leaving
 
 LINEAR = (
     "attention.self.query",
@@ -27,7 +28,6 @@ LINEAR = (
     "intermediate.dense",
     "output.dense",
 )
-NEVER = 1 << 30  # as the first layer that attends to pairs: none does
 
 
 class TextBody(nn.Module):
@@ -40,7 +40,7 @@ class TextBody(nn.Module):
         self.pad = 1 if self.is_roberta else 0
         self.pooling = "cls" if self.is_roberta else "mean"
         self.longest = longest
-        self.paired_from = NEVER
+        self.leaving: Leaving | None = None
         self.tokenizer = tokenizer
         self.tokenizer.no_padding()
         self.tokenizer.enable_truncation(longest)
@@ -85,60 +85,58 @@ class TextBody(nn.Module):
 
     def states(self, ids: Tensor) -> list[Tensor]:
         """Return the states (rows, pieces, H) after each layer."""
-        mask = ids != self.pad
         hidden, found = self.embedded(ids), []
-        means, there = pairs(mask) if self.paired_from < len(self.layers) else (None, mask)
+        everything, rest = ids != self.pad, self.staying(ids)
         for number, layer in enumerate(self.layers):
-            paired = means is not None and number >= self.paired_from
-            seen = means.to(hidden.dtype) @ hidden if paired and means is not None else hidden
-            mixed = self.attended(layer, hidden, seen, there if paired else mask)
-            middle = layer.attention.output.LayerNorm(layer.attention.output.dense(mixed) + hidden)
-            inner = functional.gelu(layer.intermediate.dense(middle))
-            hidden = layer.output.LayerNorm(layer.output.dense(inner) + middle)
+            left = self.leaving is not None and number >= self.leaving.after
+            hidden = self.passed(layer, hidden, rest if left else everything)
             found.append(hidden)
         return found
 
-    def attended(self, layer: Any, hidden: Tensor, seen: Tensor, there: Tensor) -> Tensor:
+    def passed(self, layer: Any, hidden: Tensor, there: Tensor) -> Tensor:
+        """Return the states after a layer, which attends to the pieces that are there."""
+        mixed = self.attended(layer, hidden, there)
+        middle = layer.attention.output.LayerNorm(layer.attention.output.dense(mixed) + hidden)
+        inner = functional.gelu(layer.intermediate.dense(middle))
+        after: Tensor = layer.output.LayerNorm(layer.output.dense(inner) + middle)
+        return after
+
+    def staying(self, ids: Tensor) -> Tensor:
+        """Return which pieces stay to the last layer."""
+        there = ids != self.pad
+        if self.leaving is None:
+            return there
+        common = torch.isin(ids, torch.from_numpy(self.leaving.pieces).to(ids.device))
+        return there & ~(common & (there.sum(1, keepdim=True) > LONG))
+
+    def attended(self, layer: Any, hidden: Tensor, there: Tensor) -> Tensor:
         """Return what each piece attends to, before the projection."""
         own = layer.attention.self
         size = self.body.config.hidden_size // self.body.config.num_attention_heads
-        parts = ((own.query, hidden), (own.key, seen), (own.value, seen))
-        query, key, value = (part(some).unflatten(-1, (-1, size)).transpose(1, 2) for part, some in parts)
+        parts = (own.query, own.key, own.value)
+        query, key, value = (part(hidden).unflatten(-1, (-1, size)).transpose(1, 2) for part in parts)
         mask = there[:, None, None, :]
         return functional.scaled_dot_product_attention(query, key, value, attn_mask=mask).transpose(1, 2).flatten(2)
 
     def vectors(self, last: Tensor, ids: Tensor) -> Tensor:
-        """Return the pooled last states, with length 1."""
+        """Return the vectors of texts, from their last states."""
+        return self.pooled(last, self.staying(ids))
+
+    def pooled(self, last: Tensor, there: Tensor) -> Tensor:
+        """Return the pooled last states of the pieces that are there, with length 1."""
         if self.pooling == "cls":
             return functional.normalize(last[:, 0].float(), dim=1)
-        weight = (ids != self.pad).unsqueeze(-1).float()
+        weight = there.unsqueeze(-1).float()
         return functional.normalize((last.float() * weight).sum(1) / weight.sum(1), dim=1)
 
-    def exported(self, ranges: Mapping[str, Tensor] | None) -> Body:
-        """Return the body as a graph needs it."""
+    def exported(self, texts: Sequence[str] | None) -> Body:
+        """Return the body as a graph needs it, with what its layers are given on the texts."""
         config = self.body.config
         weights = {name: value.detach().float().cpu().numpy() for name, value in self.body.state_dict().items()}
-        paired = self.paired_from if self.paired_from < len(self.layers) else None
         size, place = config.hidden_size // config.num_attention_heads, 2 if self.is_roberta else 0
-        largest = None if ranges is None else {name: value.numpy() for name, value in ranges.items()}
-        how = (size, config.layer_norm_eps, self.pooling, True, self.longest, place, paired)
-        return Body(weights, *how, largest)
-
-
-def pairs(mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the means of pairs (rows, L', L), the first and the last piece apart, and which of the L' are there.
-
-    A row that is not longer than PAIRED_LONGER keeps its pieces.
-    """
-    lengths = mask.sum(1, keepdim=True)
-    place = torch.arange(mask.shape[1], device=mask.device)[None]
-    own = torch.where(lengths > PAIRED_LONGER, (place + 1) // 2, place)
-    own = torch.where(place == lengths - 1, own + (lengths % 2 == 1) * (lengths > PAIRED_LONGER), own)
-    own = torch.where(mask, own, 0)
-    ones = torch.zeros(len(mask), int(own.max()) + 1, mask.shape[1], device=mask.device)
-    ones.scatter_(1, own[:, None], mask[:, None].float())
-    sizes = ones.sum(2)
-    return ones / sizes.clamp(min=1)[..., None], sizes > 0
+        read = None if texts is None else (torch.tensor(self.pieces([text])) for text in texts)
+        how = (size, config.layer_norm_eps, self.pooling, True, self.longest, place, self.leaving)
+        return Body(weights, *how, None if read is None else inputs_of(self.body, read))
 
 
 def batches(

@@ -1,21 +1,20 @@
-"""Joins two bodies to the model that is shipped: centres, axes, ranges of activations, and the folder."""
+"""Joins two bodies to the model that is shipped: centres, axes, and the folder."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import onnx
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from denslice.encoders.model_config import CONFIG_FILE, ModelConfig
 from denslice.encoders.onnx.graph import Join, graph_of
 from denslice.encoders.onnx_model import ONNX_FILE, SECOND_TOKENIZER_FILE, TOKENIZER_FILE
-from mini_bodies import TextBody
 
 if TYPE_CHECKING:
     from mini_teach import TwoBodies
@@ -51,30 +50,9 @@ def fitted(vectors: Sequence[Tensor], shares: tuple[float, float], dimensions: i
     return Join((centres[0], centres[1]), (axes * weights[:, None]).T.contiguous().cpu().numpy())
 
 
-@torch.no_grad()
-def ranges(body: TextBody, texts: Sequence[str]) -> dict[str, Tensor]:
-    """Return the largest absolute input of each linear layer, by channel, over the texts."""
-    found: dict[str, Tensor] = {}
-
-    def watch(name: str) -> Any:
-        def keep(_: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-            largest = inputs[0].abs().flatten(0, -2).amax(0)
-            found[name] = torch.maximum(found[name], largest) if name in found else largest
-
-        return keep
-
-    layers = [(name, part) for name, part in body.body.named_modules() if isinstance(part, nn.Linear)]
-    hooks = [part.register_forward_pre_hook(watch(name)) for name, part in layers]
-    for text in texts:
-        body.states(torch.tensor(body.pieces([text])))
-    for hook in hooks:
-        hook.remove()
-    return found
-
-
 def write(two: TwoBodies, join: Join, config: ModelConfig, out: Path, texts: Sequence[str] | None) -> None:
     """Write a model folder: in int8 if there are texts to measure activations on."""
-    bodies = [body.exported(None if texts is None else ranges(body, texts)) for body in two.both]
+    bodies = [body.exported(texts) for body in two.both]
     head = {name: value.detach().cpu().numpy() for name, value in two.head.state_dict().items()}
     out.mkdir(parents=True, exist_ok=True)
     onnx.save(graph_of(bodies[0], head, bodies[1], join), out / ONNX_FILE)

@@ -1,13 +1,12 @@
-"""Teaches two thin bodies what the whole ones do, layer by layer, on texts without labels.
+"""Teaches two bodies to do without common pieces what they do with them, on texts without labels.
 
-Each body learns from itself: its states after each layer, its vector, and how near texts are to each other; the first
-one also what it weighs words by. Random pieces stand in for some, so that the rare ones are met too: the whole bodies
-have an answer to any text. The tables of pieces stay as they are.
+Each body learns from itself as it was: its states after each layer, its vector, and how near texts are to each other;
+the first one also what it weighs words by. Random pieces stand in for some, so that the rare ones are met too: the
+whole bodies have an answer to any text. The tables of pieces stay as they are.
 """
 
 from __future__ import annotations
 
-import copy
 import math
 import time
 import tomllib
@@ -25,7 +24,6 @@ from torch.nn import functional
 from denslice.encoders.word_pieces import SOFTPLUS_ONE
 from mini_bodies import TextBody, batches
 from mini_join import Centred
-from mini_thin import make_thin
 
 FLOOR = 0.02  # added to importances before the logarithm: below it they are all nothing
 REPORT = 100  # steps
@@ -36,13 +34,13 @@ Ints64 = np.ndarray[Any, np.dtype[np.int64]]
 
 @dataclass(frozen=True)
 class Lesson:
-    """How to teach; configs/thin/mini.toml has the settings for mini."""
+    """How to teach; configs/join/mini.toml has the settings for mini."""
 
-    neurons: int = 704  # of 1,536 in each layer
-    paired_from: int = 1  # the first layer that attends to pairs of pieces
-    steps: int = 10_000
+    pieces: int = 150  # that leave long texts
+    after: Sequence[int] = (2, 1)  # so many layers of each body
+    steps: int = 9000
     batch_pieces: int = 65_536
-    lr: float = 4e-4
+    lr: float = 2e-4
     warmup_steps: int = 150
     states: float = 0.3  # weight of the loss on states
     rows: float = 0.5  # of that on similarities
@@ -118,17 +116,16 @@ def flat_rows(rows: Sequence[Sequence[int]]) -> tuple[Ints32, Ints64]:
 
 
 class Teacher:
-    """Teaches a copy of the bodies that was made thin."""
+    """Teaches a copy of the bodies, which pieces leave, what the whole ones do."""
 
-    def __init__(self, whole: TwoBodies, thin: TwoBodies, lesson: Lesson, device: torch.device) -> None:
+    def __init__(self, whole: TwoBodies, pupil: TwoBodies, lesson: Lesson, device: torch.device) -> None:
         self.whole = whole.to(device).eval().requires_grad_(False)
-        self.thin = thin.to(device).train()
+        self.pupil = pupil.to(device).train()
         self.lesson, self.device = lesson, device
-        for body in thin.both:
-            body.paired_from = lesson.paired_from
+        for body in pupil.both:
             body.body.embeddings.requires_grad_(False)
         self._ordinary = {body.is_roberta: body.ordinary().to(device) for body in whole.both}
-        self._moving = [value for value in thin.parameters() if value.requires_grad]
+        self._moving = [value for value in pupil.parameters() if value.requires_grad]
         self._dice = torch.Generator(device)
         self._dice.manual_seed(lesson.seed)
 
@@ -158,14 +155,14 @@ class Teacher:
         with torch.no_grad():
             wanted, goals = whole.read(noisy)
             weights = (whole.importance(wanted[0][-1]) + FLOOR).log()
-        states, vectors = self.thin.read(noisy)
+        states, vectors = self.pupil.read(noisy)
         parts = [self.centred.part(one, at) for at, one in enumerate(vectors)]
         targets = [self.centred.part(one, at) for at, one in enumerate(goals)]
         point = sum((1 - (one * other).sum(1)).mean() for one, other in zip(parts, targets, strict=True))
         others = self._bank[torch.randint(len(self._bank), (lesson.bank,), device=self.device, generator=self._dice)]
         rows = row_loss(self.centred(vectors)[:1024], self.centred(goals)[:1024], others.float(), lesson.temperature)
-        there = noisy[0] != whole.first.pad
-        apart = (self.thin.importance(states[0][-1]) + FLOOR).log() - weights
+        there = self.pupil.first.staying(noisy[0])
+        apart = (self.pupil.importance(states[0][-1]) + FLOOR).log() - weights
         words = (apart[there] ** 2 / self._weight_spread).mean()
         assert isinstance(point, Tensor)
         return {"vector": point, "rows": rows, "states": self._state_loss(states, wanted, noisy), "words": words}
@@ -219,10 +216,12 @@ class Teacher:
     ) -> Tensor:
         """Return the mean squared error of states, in units of their variance, without those that are never read."""
         found = []
-        for at, (body, one) in enumerate(zip(self.whole.both, ids, strict=True)):
-            there = one != body.pad
+        for at, (body, one) in enumerate(zip(self.pupil.both, ids, strict=True)):
+            everything, rest = one != body.pad, body.staying(one)
             read = len(states[at]) - (body.pooling == "cls")
-            for ours, theirs, spread in zip(states[at][:read], wanted[at], self._spread[at], strict=False):
+            each = zip(states[at][:read], wanted[at], self._spread[at], strict=False)
+            for number, (ours, theirs, spread) in enumerate(each, 1):
+                there = rest if body.leaving is not None and number >= body.leaving.after else everything
                 found.append(((ours[there].float() - theirs[there].float()) ** 2 / spread).mean())
         return torch.stack(found).mean()
 
@@ -246,11 +245,3 @@ def row_loss(ours: Tensor, goals: Tensor, bank: Tensor, temperature: float) -> T
 def least_spread(variance: Tensor) -> Tensor:
     """Return variances by channel, none of which is far below the usual one."""
     return variance.clamp(min=0.1 * float(variance.median()))
-
-
-def thin_copy(whole: TwoBodies, texts: Sequence[str], neurons: int) -> TwoBodies:
-    """Return a copy whose layers have fewer neurons."""
-    thin = copy.deepcopy(whole)
-    for body in thin.both:
-        make_thin(body, texts, neurons)
-    return thin

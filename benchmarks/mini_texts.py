@@ -1,19 +1,15 @@
-"""The texts that a model is taught with: given ones, sentences of them, and crops of every length."""
+"""The texts that a model is taught with: given ones, and passages of several that follow each other."""
 
 from __future__ import annotations
 
 import lzma
 import math
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from zlib import crc32
 
 import numpy as np
 
-PARAGRAPH = 20  # words: longer texts have sentences that are used alone
-CROPPED = 12  # words: from longer texts windows are drawn
-SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[\"'(A-Z0-9])")
+SHORTEST, LONGEST = 150, 1200  # characters of a passage
 
 
 def read_lines(path: Path) -> list[str]:
@@ -23,35 +19,17 @@ def read_lines(path: Path) -> list[str]:
     return [" ".join(line.split()) for line in text.split("\n") if line.strip()]
 
 
-def varied(texts: Sequence[str], crops: int, seed: int) -> list[str]:
-    """Return the texts, two sentences of each long one, and crops of each; no text twice.
-
-    What becomes of a text depends on it and on the seed alone.
-    """
-    found: dict[str, None] = {}
+def passages(texts: Sequence[str], seed: int) -> list[str]:
+    """Return texts joined to passages, with lengths that are even in the logarithm; the last one may be shorter."""
+    rng = np.random.default_rng(seed)
+    found: list[str] = []
+    waiting: list[str] = []
+    size, wanted = 0, 0.0
     for text in texts:
-        rng = np.random.default_rng([seed, crc32(text.encode())])
-        found[text] = None
-        words = text.split()
-        if len(words) > PARAGRAPH:
-            sentences = [one for one in SENTENCE_END.split(text) if 4 <= len(one.split()) <= 120]
-            found |= dict.fromkeys(sentences[at] for at in rng.permutation(len(sentences))[:2])
-        found |= dict.fromkeys(cropped(words, crops, rng))
-    return list(found)
-
-
-def cropped(words: Sequence[str], count: int, rng: np.random.Generator) -> Iterator[str]:
-    """Yield windows of a text, with lengths that are even in the logarithm; some lose words, some their capitals."""
-    is_long = len(words) >= CROPPED
-    for _ in range(count):
-        kept = list(words)
-        if is_long:
-            size = round(math.exp(rng.uniform(math.log(4), math.log(0.8 * len(words)))))
-            begin = int(rng.integers(0, len(words) - size + 1))
-            kept = list(words[begin : begin + size])
-        if len(kept) >= 4 and rng.random() < (0.3 if is_long else 0.5):
-            stays = rng.random(len(kept)) > rng.uniform(0.1, 0.4)
-            kept = [word for word, stay in zip(kept, stays, strict=True) if stay]
-        if len(kept) >= 2 and (is_long or len(kept) < len(words)):
-            text = " ".join(kept)
-            yield text.lower().rstrip(".?!") if rng.random() < 0.3 else text
+        wanted = wanted or math.exp(rng.uniform(math.log(SHORTEST), math.log(LONGEST)))
+        waiting.append(text)
+        size += len(text) + 1
+        if size > wanted:
+            found.append(" ".join(waiting))
+            waiting, size, wanted = [], 0, 0.0
+    return [*found, " ".join(waiting)] if waiting else found

@@ -57,14 +57,14 @@ def folder(bodies: tuple[Any, Any], tmp_path_factory: pytest.TempPathFactory) ->
     return folder
 
 
-def graph(bodies: tuple[Any, Any], ranges: tuple[Any, Any] | None, paired_from: int | None = None) -> Any:
+def graph(bodies: tuple[Any, Any], inputs: tuple[Any, Any] | None, leaving: tuple[Any, Any] = (None, None)) -> Any:
     from denslice.encoders.onnx.graph import Body, graph_of
 
     made = []
     for at, (body, pooling, place) in enumerate(zip(bodies, ("mean", "cls"), (0, 2), strict=True)):
         weights = {name: value.detach().numpy() for name, value in body.state_dict().items()}
-        own = None if ranges is None else ranges[at]
-        how = (WIDTH // 4, body.config.layer_norm_eps, pooling, True, 80, place, paired_from)
+        own = None if inputs is None else inputs[at]
+        how = (WIDTH // 4, body.config.layer_norm_eps, pooling, True, 80, place, leaving[at])
         made.append(Body(weights, *how, own))
     return graph_of(made[0], head(), made[1], join())
 
@@ -129,66 +129,65 @@ def test_two_bodies_give_the_vector_of_their_definition(bodies: tuple[Any, Any],
         np.testing.assert_allclose(found.dense, dense * known, atol=1e-5)
 
 
-@pytest.mark.parametrize("length", [3, 4, 31, 32, 33, 34, 35, 60, 61])
-def test_a_layer_can_attend_to_pairs_of_pieces(bodies: tuple[Any, Any], length: int) -> None:
+@pytest.mark.parametrize("after", [1, 2])
+@pytest.mark.parametrize("length", [3, 31, 32, 33, 34, 60])
+def test_common_pieces_leave_long_texts(bodies: tuple[Any, Any], length: int, after: int) -> None:
     import onnxruntime
+
+    from denslice.encoders.onnx.graph import Leaving
 
     rng = np.random.default_rng(length)
     ids = [rng.integers(3, 60, (1, length)), rng.integers(3, 250, (1, length))]
-    made = graph(bodies, None, paired_from=1).SerializeToString()
+    usual = rng.uniform(size=(20, 2)).astype(np.float32)
+    leaving = Leaving(np.arange(20, 40), after, usual), Leaving(np.arange(100, 180), 1)
+    made = graph(bodies, None, leaving).SerializeToString()
     session = onnxruntime.InferenceSession(made, providers=["CPUExecutionProvider"])
     found = session.run(("dense", "importance"), {"ids": ids[0], "second_ids": ids[1]})
-    states = [paired_states(body, torch.tensor(one)) for body, one in zip(bodies, ids, strict=True)]
-    dense, importance = joined(*states)
+    is_long = length > 32
+    stay = [is_long & ~np.isin(one[0], gone.pieces) | (not is_long) for one, gone in zip(ids, leaving, strict=True)]
+    first, second = (
+        states_of_rest(body, torch.tensor(one), some, gone.after)
+        for body, one, some, gone in zip(bodies, ids, stay, leaving, strict=True)
+    )
+    dense, own = joined(first, second)
+    importance = usual[(ids[0][0] - 20).clip(0, 19)]
+    importance[stay[0]] = own
     np.testing.assert_allclose(found[0][0], dense, atol=1e-5)
     np.testing.assert_allclose(found[1][0], importance, rtol=1e-4)
 
 
-def paired_states(body: Any, ids: Any) -> Floats:
-    """The last states if the second layer attends to means of pairs, the first and the last piece apart."""
+def states_of_rest(body: Any, ids: Any, stay: Any, after: int) -> Floats:
+    """The last states of the pieces that stay, if the others leave after some layers."""
     with torch.inference_mode():
         hidden = body.embeddings(ids)
         for number, layer in enumerate(body.encoder.layer):
-            inner, seen = hidden[:, 1:-1], hidden
-            if number == 1 and ids.shape[1] > 32:
-                pairs = [inner[:, at : at + 2].mean(dim=1) for at in range(0, inner.shape[1], 2)]
-                seen = torch.cat([hidden[:, :1], torch.stack(pairs, 1), hidden[:, -1:]], 1)
+            hidden = hidden[:, stay] if number == after else hidden
             own = layer.attention.self
-            parts = ((own.query, hidden), (own.key, seen), (own.value, seen))
-            query, key, value = (part(some).unflatten(-1, (4, -1)).transpose(1, 2) for part, some in parts)
+            parts = (own.query, own.key, own.value)
+            query, key, value = (part(hidden).unflatten(-1, (4, -1)).transpose(1, 2) for part in parts)
             mixed = torch.nn.functional.scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2)
             middle = layer.attention.output(mixed, hidden)
             hidden = layer.output(layer.intermediate(middle), middle)
-        return np.asarray(hidden[0].numpy())
+        last = hidden[0].numpy()
+        return np.asarray(last[stay] if after == len(body.encoder.layer) else last)
 
 
-def test_int8_of_two_bodies_stays_close_to_float(bodies: tuple[Any, Any], folder: Path, tmp_path: Path) -> None:
-    ranges = []
-    for body, tokenizer in zip(bodies, (word_pieces(), make_byte_tokenizer()), strict=True):
-        largest: dict[str, Any] = {}
-        hooks = []
-        for name, part in body.named_modules():
-            if isinstance(part, torch.nn.Linear):
-                hooks.append(part.register_forward_pre_hook(watch(largest, name)))
-        with torch.inference_mode():
-            for text in TEXTS:
-                body(torch.tensor([tokenizer.encode(text).ids[:24]]))
-        for hook in hooks:
-            hook.remove()
-        ranges.append({name: value.numpy() for name, value in largest.items()})
+@pytest.mark.parametrize("uneven", [False, True])
+def test_int8_of_two_bodies_stays_close_to_float(
+    bodies: tuple[Any, Any], folder: Path, tmp_path: Path, uneven: bool
+) -> None:
+    from denslice.encoders.onnx.export import inputs_of
+
+    tokenizers = (word_pieces(), make_byte_tokenizer())
+    cut = [[torch.tensor([tokenizer.encode(text).ids[:24]]) for text in TEXTS] for tokenizer in tokenizers]
+    given = [inputs_of(body, texts) for body, texts in zip(bodies, cut, strict=True)]
+    if uneven:  # as if one piece were far larger than the rest
+        given = [{name: one._replace(unevenness=99.0) for name, one in some.items()} for some in given]
     for name in ("tokenizer.json", "second_tokenizer.json", "denslice.json"):
         (tmp_path / name).write_bytes((folder / name).read_bytes())
-    onnx.save(graph(bodies, (ranges[0], ranges[1])), tmp_path / "model.onnx")
+    onnx.save(graph(bodies, (given[0], given[1])), tmp_path / "model.onnx")
     exact, rounded = (np.stack([one.dense for one in OnnxModel(at).read(TEXTS, 24)]) for at in (folder, tmp_path))
     assert (exact * rounded).sum(axis=1)[:4].min() > 0.97  # the last text has no piece that the first body knows
-
-
-def watch(largest: dict[str, Any], name: str) -> Any:
-    def keep(_: Any, inputs: tuple[Any, ...]) -> None:
-        found = inputs[0].abs().flatten(0, -2).amax(0)
-        largest[name] = torch.maximum(largest[name], found) if name in largest else found
-
-    return keep
 
 
 def test_an_index_of_two_bodies_finds_and_notices_another_second_tokenizer(folder: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""How the embedded model is made: neurons that go, bodies that learn, a join, and a folder that mini reads."""
+"""How the embedded model is made: pieces that leave, bodies that learn, a join, and a folder that mini reads."""
 
 from __future__ import annotations
 
@@ -64,80 +64,98 @@ def two_bodies(folders: tuple[Path, Path]) -> Any:
     return teach.TwoBodies(first, bodies.TextBody.load(folders[1], 48), model.token_head)
 
 
-def test_the_neuron_goes_whose_loss_the_others_make_up_for_best() -> None:
-    surgeon = importlib.import_module("mini_thin").surgeon
-    torch.manual_seed(2)
-    inputs = torch.randn(200, 6, dtype=torch.float64) @ torch.randn(6, 6, dtype=torch.float64)
-    weight = torch.randn(3, 6, dtype=torch.float64)
-    kept, narrow = surgeon(weight, inputs.T @ inputs, 5)
-    wanted, errors, best = inputs @ weight.T, [], []
-    for gone in range(6):
-        stay = [at for at in range(6) if at != gone]
-        best.append(torch.linalg.lstsq(inputs[:, stay], wanted).solution.T)
-        errors.append(float(((inputs[:, stay] @ best[-1].T - wanted) ** 2).sum()))
-    gone = int(np.argmin(errors))
-    assert kept.tolist() == [at for at in range(6) if at != gone]
-    torch.testing.assert_close(narrow, best[gone], rtol=0.01, atol=0.01)
-
-
-def test_neurons_that_are_copies_of_others_go_without_a_trace(folders: tuple[Path, Path]) -> None:
+def test_pieces_leave_whose_absence_turns_vectors_least(folders: tuple[Path, Path]) -> None:
+    leaving = importlib.import_module("mini_leaving")
     two = two_bodies(folders)
-    body = two.first
-    ids = torch.tensor(body.pieces([SENTENCES[3]]))
-    for layer in body.layers:  # each neuron twice
-        wide, narrow = layer.intermediate.dense, layer.output.dense
-        wide.weight, wide.bias = (torch.nn.Parameter(torch.cat([one, one])) for one in (wide.weight, wide.bias))
-        narrow.weight = torch.nn.Parameter(torch.cat([narrow.weight / 2, narrow.weight / 2], 1))
-    before = body.states(ids)[-1]
-    importlib.import_module("mini_thin").make_thin(body, SENTENCES * 20, 32)
-    assert body.layers[0].intermediate.dense.weight.shape[0] == 32
-    torch.testing.assert_close(body.states(ids)[-1], before, rtol=0.02, atol=0.02)
+    long = [SENTENCES[3], "the dog and a cat ran on the red mat " * 5]
+    for body, after in zip(two.both, (1, 2), strict=True):
+        rows = [np.array(row) for row in body.pieces(long)]
+        candidates = np.unique(np.concatenate(rows))[3:9]
+        found = leaving.harms(body, candidates, rows, after)
+        turned, seen = np.zeros(len(candidates)), np.zeros(len(candidates))
+        for row in rows:
+            ids = torch.from_numpy(row)[None]
+            whole = body.vectors(body.states(ids)[-1], ids)
+            for at, piece in enumerate(candidates):
+                if piece in row:  # what the body gives if this piece alone leaves
+                    body.leaving = leaving.Leaving(np.array([piece]), after)
+                    left = body.vectors(body.states(ids)[-1], ids)
+                    turned[at] += 1 - float(torch.nn.functional.cosine_similarity(whole, left).detach())
+                    seen[at] += (row == piece).sum()
+                    body.leaving = None
+        usual = turned.sum() / seen.sum()
+        np.testing.assert_allclose(found, (turned + 15 * usual) / (seen + 15), rtol=1e-3, atol=1e-6)
+    leaving.leave(two, SENTENCES, long, 3, (1, 2))
+    assert [len(body.leaving.pieces) for body in two.both] == [3, 3]
+    assert [body.leaving.after for body in two.both] == [1, 2]
+    special = two.first.tokenizer.get_added_tokens_decoder()
+    assert not set(special) & set(two.first.leaving.pieces.tolist())
+    assert two.first.leaving.importance.shape == (3, 2)
+    assert two.second.leaving.importance is None
+
+
+def test_a_piece_that_leaves_weighs_what_it_weighs_on_average(folders: tuple[Path, Path]) -> None:
+    leaving = importlib.import_module("mini_leaving")
+    two = two_bodies(folders)
+    texts = [SENTENCES[0], SENTENCES[3]]
+    rows = two.first.pieces(texts)
+    piece = rows[1][3]
+    wanted = []
+    for row in rows:
+        weights = two.importance(two.first.states(torch.tensor([row]))[-1])[0].detach().numpy()
+        wanted += [weights[at] for at, one in enumerate(row) if one == piece]
+    found = leaving.importances(two, np.array([piece, 0]), texts)
+    np.testing.assert_allclose(found[0], np.mean(wanted, axis=0), rtol=1e-5)
+    assert found[1].tolist() == [1, 1]  # it does not occur
 
 
 def test_a_row_has_the_same_states_alone_and_among_others(folders: tuple[Path, Path]) -> None:
     for body in two_bodies(folders).both:
-        body.paired_from = 1
         rows = body.pieces(SENTENCES)
+        body.leaving = importlib.import_module("mini_leaving").Leaving(np.array(rows[3][1:3]), 1)
         together = body.states(body.padded(rows))[-1]
         for row, ids in enumerate(rows):
             alone = body.states(torch.tensor([ids]))[-1][0]
             torch.testing.assert_close(together[row, : len(ids)], alone, rtol=1e-4, atol=1e-5)
 
 
-def test_a_body_without_pairs_is_that_of_transformers(folders: tuple[Path, Path]) -> None:
+def test_a_body_that_nothing_leaves_is_that_of_transformers(folders: tuple[Path, Path]) -> None:
     for body in two_bodies(folders).both:
         ids = torch.tensor(body.pieces([SENTENCES[3]]))
         torch.testing.assert_close(body.states(ids)[-1], body.body(ids).last_hidden_state, rtol=1e-4, atol=1e-5)
 
 
-def test_thin_bodies_learn_what_the_whole_ones_do(folders: tuple[Path, Path]) -> None:
+def test_bodies_learn_to_do_without_pieces(folders: tuple[Path, Path]) -> None:
     teach = importlib.import_module("mini_teach")
-    whole = two_bodies(folders)
-    lesson = teach.Lesson(neurons=6, steps=80, batch_pieces=256, lr=1e-3, warmup_steps=5, bank=8, noisy_rows=0.0)
-    teacher = teach.Teacher(whole, teach.thin_copy(whole, SENTENCES, 6), lesson, torch.device("cpu"))
-    pieces = teach.Pieces(whole.both, SENTENCES * 4, torch.device("cpu"))
+    whole, pupil = two_bodies(folders), two_bodies(folders)
+    importlib.import_module("mini_leaving").leave(pupil, SENTENCES, [SENTENCES[3]], 4, (1, 1))
+    lesson = teach.Lesson(steps=80, batch_pieces=256, lr=1e-3, warmup_steps=5, bank=8, noisy_rows=0.0)
+    teacher = teach.Teacher(whole, pupil, lesson, torch.device("cpu"))
+    pieces = teach.Pieces(whole.both, [SENTENCES[3], *SENTENCES] * 4, torch.device("cpu"))
     teacher.prepare(pieces, np.arange(len(SENTENCES)))
-    table = teacher.thin.first.body.embeddings.word_embeddings.weight.clone()
+    table = pupil.first.body.embeddings.word_embeddings.weight.clone()
+    long = pieces.rows(np.array([0]))
     with torch.no_grad():
-        before = teacher.loss(pieces.rows(np.arange(5)))
+        before = teacher.loss(long)
     lines: list[str] = []
     teacher.teach(pieces, lines.append)
     with torch.no_grad():
-        after = teacher.loss(pieces.rows(np.arange(5)))
+        after = teacher.loss(long)
     assert after["vector"] < before["vector"] / 2
-    assert after["states"] < before["states"]
-    assert (teacher.thin.first.body.embeddings.word_embeddings.weight == table).all()
+    assert (pupil.first.body.embeddings.word_embeddings.weight == table).all()
     assert lines[0].startswith("step 0 (0%)")
 
 
 def test_the_whole_recipe_writes_a_model_that_mini_reads(folders: tuple[Path, Path], tmp_path: Path) -> None:
     make = importlib.import_module("make_mini")
-    texts, config, out = tmp_path / "texts.txt", tmp_path / "thin.toml", tmp_path / "model"
+    texts, config, out = tmp_path / "texts.txt", tmp_path / "join.toml", tmp_path / "model"
     texts.write_text("\n".join([*SENTENCES, "a red mat", "cats walking on the mat", "the fast dog ran"]))
-    config.write_text("neurons = 24\nsteps = 3\nbatch_pieces = 256\nbank = 8\n")
-    make.thin(*folders, texts, out, config)
+    config.write_text("pieces = 5\nafter = [1, 1]\nsteps = 3\nbatch_pieces = 256\nbank = 8\n")
+    make.join(*folders, texts, out, config)
     model = OnnxModel(out)
-    assert np.linalg.norm(next(model.read(["the cat"], 48)).dense) == pytest.approx(1, abs=1e-4)
+    read = list(model.read(["the cat", SENTENCES[3]], 48))
+    assert np.linalg.norm(read[0].dense) == pytest.approx(1, abs=1e-4)
+    assert len(read[1].importance) == len(read[1].offsets) == 48
     index = Index.create(tmp_path / "my.idx", str(out))
     index.add([{"id": "1", "text": "the cat sat"}, {"id": "2", "text": "a dog ran"}])
     assert index.search("cat", mode="lexical").ids == ("1",)
@@ -184,15 +202,13 @@ def test_granite_is_read_as_it_is_packaged(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "tokenizer.json").read_bytes() == b"{}"
 
 
-def test_texts_are_varied_the_same_way_every_time() -> None:
-    varied = importlib.import_module("mini_texts").varied
-    texts = [
-        "A first sentence is here. Another one follows it, much longer than the first. And a third one ends it.",
-        "one",
-    ]
-    found = varied(texts, 3, 7)
-    assert found == varied(texts, 3, 7)
-    assert found[0] == texts[0]
-    assert len(found) == len(set(found)) > 4
-    words = set(" ".join(texts).lower().split())
-    assert all(set(text.lower().split()) <= words | {word.rstrip(".?!") for word in words} for text in found)
+def test_passages_have_every_text_once_in_order() -> None:
+    passages = importlib.import_module("mini_texts").passages
+    texts = [f"This is sentence {number} of a book." for number in range(400)]
+    found = passages(texts, 7)
+    assert " ".join(found) == " ".join(texts)
+    assert found == passages(texts, 7) != passages(texts, 8)
+    sizes = [len(text) for text in found[:-1]]
+    assert min(sizes) >= 150
+    assert 600 < max(sizes) < 1300
+    assert passages([], 1) == []

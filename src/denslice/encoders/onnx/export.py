@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from denslice.encoders.model_config import CONFIG_FILE
+from denslice.encoders.onnx.nodes import LEAST_RANGE, LayerInputs
 from denslice.encoders.onnx_model import ONNX_FILE, TOKENIZER_FILE
 from denslice.encoders.torch.bi_encoder import BiEncoder
 from denslice.errors import InputError, MissingExtraError
-from denslice.vectors import Floats
 
 
 def export_onnx(path_or_hub_id: str | Path, to: Path, texts: Sequence[str] | None = None) -> None:
@@ -32,14 +32,14 @@ def export_onnx(path_or_hub_id: str | Path, to: Path, texts: Sequence[str] | Non
     model = BiEncoder.load(path_or_hub_id)
     _check(model)
     body = model.backbone.base_model
-    ranges = None if texts is None else _ranges(model, texts)
+    inputs = None if texts is None else _measured(model, texts)
     weights = {name: value.detach().cpu().numpy() for name, value in body.state_dict().items()}
     named = ((name.removeprefix("token_head."), p) for name, p in model.state_dict().items() if "token_head." in name)
     head = {name: value.detach().cpu().numpy() for name, value in named}  # by their names within the head
     config, settings = model.config, body.config
     size = settings.hidden_size // settings.num_attention_heads
     how = (size, settings.layer_norm_eps, config.dense, config.normalise, config.max_length)
-    graph = graph_of(Body(weights, *how, ranges=ranges), head)
+    graph = graph_of(Body(weights, *how, inputs=inputs), head)
     to.mkdir(parents=True, exist_ok=True)
     if any(to.iterdir()):
         raise InputError(f"{to}: the folder is not empty; choose another name")
@@ -66,27 +66,42 @@ def _check(model: BiEncoder) -> None:
         raise InputError(f"a BERT with {model.backbone.config.hidden_act} cannot be exported, only one with gelu")
 
 
-def _ranges(model: BiEncoder, texts: Sequence[str]) -> dict[str, Floats]:
-    """Return the largest absolute input of each linear layer of the body, by channel, over the texts."""
-    found: dict[str, Tensor] = {}
+def _measured(model: BiEncoder, texts: Sequence[str]) -> dict[str, LayerInputs]:
+    """Return what each linear layer of the body is given, over the texts."""
+    length = model.config.max_length
+    cut = (model.tokenizer(text.lower(), truncation=True, max_length=length, return_tensors="pt") for text in texts)
+    found = inputs_of(model.backbone.base_model, (pieces["input_ids"] for pieces in cut))
+    if not found:
+        raise InputError("there is no text to measure the model on, which int8 needs; give a file with documents")
+    return found
+
+
+def inputs_of(body: nn.Module, texts: Iterable[Tensor]) -> dict[str, LayerInputs]:
+    """Return what each linear layer of a body is given, over texts (1, L) in pieces."""
+    channels: dict[str, Tensor] = {}
+    pieces: dict[str, list[Tensor]] = {}
 
     def watch(name: str) -> Callable[[nn.Module, tuple[Tensor, ...]], None]:
         def keep(_: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-            largest = inputs[0].abs().flatten(0, -2).amax(0)  # (inputs,)
-            found[name] = torch.maximum(found[name], largest) if name in found else largest
+            sizes = inputs[0].abs().flatten(0, -2)
+            largest = sizes.amax(0)
+            channels[name] = torch.maximum(channels[name], largest) if name in channels else largest
+            pieces.setdefault(name, []).append(sizes.amax(1))
 
         return keep
 
-    body = model.backbone.base_model
     layers = [(name, part) for name, part in body.named_modules() if isinstance(part, nn.Linear)]
     hooks = [part.register_forward_pre_hook(watch(name)) for name, part in layers]
     with torch.inference_mode():
-        for text in texts:
-            length = model.config.max_length
-            split = model.tokenizer(text.lower(), truncation=True, max_length=length, return_tensors="pt")
-            body(input_ids=split["input_ids"], attention_mask=split["attention_mask"])
+        for ids in texts:
+            body(input_ids=ids)
     for hook in hooks:
         hook.remove()
-    if not found:
-        raise InputError("there is no text to measure the model on, which int8 needs; give a file with documents")
-    return {name: largest.numpy() for name, largest in found.items()}
+    return {
+        name: LayerInputs(largest.numpy(), unevenness(torch.cat(pieces[name]))) for name, largest in channels.items()
+    }
+
+
+def unevenness(sizes: Tensor) -> float:
+    """Return the largest size over the usual one."""
+    return float(sizes.max() / sizes.median().clamp(min=LEAST_RANGE))

@@ -12,13 +12,21 @@ from typing import NamedTuple
 import numpy as np
 from onnx import ModelProto, TensorProto
 
-from denslice.encoders.onnx.nodes import CONTRIB, Nodes, float32
+from denslice.encoders.onnx.nodes import CONTRIB, LayerInputs, Nodes, evening, float32
 from denslice.encoders.word_pieces import SOFTPLUS_ONE
-from denslice.vectors import Floats
+from denslice.vectors import Floats, Ints
 
 IDS, SECOND_IDS = "ids", "second_ids"  # the inputs
-PAIRED_LONGER = 32  # pieces: in longer texts, a layer may attend to the means of pairs
+LONG = 32  # pieces: common ones leave texts that are longer
 Parameters = Mapping[str, Floats]
+
+
+class Leaving(NamedTuple):
+    """Pieces so common that, in a long text, they leave once the others have read them: upper layers go without."""
+
+    pieces: Ints  # at most 255
+    after: int  # so many layers, at least 1, read them
+    importance: Floats | None = None  # (pieces, 2), if the body has a word head
 
 
 class Body(NamedTuple):
@@ -31,18 +39,16 @@ class Body(NamedTuple):
     normalise: bool  # whether its vector gets length 1
     longest: int  # how many pieces it can be given
     first_place: int = 0  # RoBERTa counts places from 2
-    paired_from: int | None = (
-        None  # the first layer that attends to pairs of pieces, in texts longer than PAIRED_LONGER
-    )
-    ranges: Parameters | None = None  # the largest input of each linear layer, by channel; without it nothing is int8
+    leaving: Leaving | None = None
+    inputs: Mapping[str, LayerInputs] | None = None  # of each linear layer; without them nothing is int8
 
     def pair(self, name: str) -> tuple[Floats, Floats]:
         """Return the weight and bias of a layer."""
         return _pair(self.weights, name)
 
-    def largest(self, layer: str) -> Floats | None:
-        """Return the largest inputs of a layer."""
-        return None if self.ranges is None else self.ranges[layer]
+    def given(self, layer: str) -> LayerInputs | None:
+        """Return the inputs of a linear layer."""
+        return None if self.inputs is None else self.inputs[layer]
 
     @property
     def layers(self) -> int:
@@ -65,7 +71,7 @@ def graph_of(body: Body, head: Parameters, second: Body | None = None, join: Joi
     """
     nodes = Nodes()
     hidden = _states(nodes, body, IDS, "")
-    _importance(nodes, hidden, head)
+    _importance(nodes, hidden, head, body.leaving)
     if second is None or join is None:
         _pooled(nodes, body, hidden, "", "dense")
         return nodes.model([IDS], hidden_size(body))
@@ -85,93 +91,74 @@ def _states(nodes: Nodes, body: Body, ids: str, prefix: str, only_first: bool = 
     """Add all layers; `only_first` leaves out what the first piece's last state does not need."""
     hidden = _embedded(nodes, body, ids, prefix)
     for number in range(body.layers):
-        last = number == body.layers - 1
-        hidden = _layer(nodes, body, prefix, f"encoder.layer.{number}.", hidden, only_first and last)
+        seen = hidden
+        if body.leaving is not None and number == body.leaving.after - 1:
+            hidden = _without_common(nodes, body, hidden, ids, prefix)
+        if only_first and number == body.layers - 1:
+            hidden = _first(nodes, hidden, prefix, f"{prefix}only")
+        hidden = _layer(nodes, body, prefix, f"encoder.layer.{number}.", hidden, seen)
     return hidden
 
 
 def _embedded(nodes: Nodes, body: Body, ids: str, prefix: str) -> str:
     table = body.weights["embeddings.word_embeddings.weight"]
-    words = nodes.rows(table, ids, f"{prefix}words", quantised=body.ranges is not None)
+    words = nodes.rows(table, ids, f"{prefix}words", quantised=body.inputs is not None)
     places = body.weights["embeddings.position_embeddings.weight"][body.first_place :][: body.longest]
     places = places + body.weights["embeddings.token_type_embeddings.weight"][0]  # (length, H)
     size = nodes.node("Shape", [ids], f"{prefix}size", start=1, end=2)
     bounds = [nodes.constant(f"{prefix}zero", np.array([0])), size, nodes.constant(f"{prefix}one", np.array([1]))]
     here = nodes.node("Slice", [nodes.constant(f"{prefix}places", places[None]), *bounds], f"{prefix}here")
-    if body.paired_from is not None:
-        _steps(nodes, prefix)
     norm = body.pair("embeddings.LayerNorm")
     return nodes.added_and_normalised(words, here, *norm, body.epsilon, f"{prefix}embedded")
 
 
-def _layer(nodes: Nodes, body: Body, prefix: str, name: str, hidden: str, only_first: bool) -> str:
+def _layer(nodes: Nodes, body: Body, prefix: str, name: str, hidden: str, seen: str) -> str:
+    """Add the layer of pieces that attend to what is seen, which may be more than themselves."""
     parts = [body.pair(f"{name}attention.self.{part}") for part in ("query", "key", "value")]
-    largest, out = body.largest(f"{name}attention.self.query"), f"{prefix}{name}"
-    paired = body.paired_from is not None and int(name.split(".")[2]) >= body.paired_from
-    if only_first or paired:
-        seen = _pairs(nodes, hidden, prefix, out) if paired else hidden
-        keys = nodes.linear(seen, *_stacked(parts[1:]), largest, f"{out}joined")
-        inputs = nodes.split(keys, [f"{out}k", f"{out}v"])
-        if only_first:
-            hidden = _first(nodes, hidden, prefix, f"{out}first")
-        inputs = [nodes.linear(hidden, *parts[0], largest, f"{out}q"), *inputs]
-    else:
-        joined = nodes.linear(hidden, *_stacked(parts), largest, f"{out}joined")
+    given, out, after = body.given(f"{name}attention.self.query"), f"{prefix}{name}", f"{name}attention.output.dense"
+    if (mixed := body.given(after)) is not None:  # values are mixed by sums: they can be made even beforehand
+        factors = evening(body.pair(after)[0], mixed)
+        parts[2] = (parts[2][0] / factors[:, None], parts[2][1] / factors)
+    if hidden == seen:
+        joined = nodes.linear(hidden, *_stacked(parts), given, f"{out}joined")
         inputs = nodes.split(joined, [f"{out}q", f"{out}k", f"{out}v"])
+    else:
+        keys = nodes.linear(seen, *_stacked(parts[1:]), given, f"{out}joined")
+        inputs = nodes.split(keys, [f"{out}k", f"{out}v"])
+        inputs = [nodes.linear(hidden, *parts[0], given, f"{out}q"), *inputs]
     heads = len(parts[0][0]) // body.head_size
     attended = nodes.node("MultiHeadAttention", inputs, f"{out}attended", CONTRIB, num_heads=heads)
-    mixed = _linear(nodes, body, attended, f"{name}attention.output.dense", f"{out}out")
+    attended = nodes.linear(attended, *body.pair(after), mixed, f"{out}out", is_even=True)
     norm = body.pair(f"{name}attention.output.LayerNorm")
-    middle = nodes.added_and_normalised(mixed, hidden, *norm, body.epsilon, f"{out}middle")
+    middle = nodes.added_and_normalised(attended, hidden, *norm, body.epsilon, f"{out}middle")
     wide = _linear(nodes, body, middle, f"{name}intermediate.dense", f"{out}wide")
     bent = nodes.node("Gelu", [wide], f"{out}bent", CONTRIB)
-    narrow = _linear(nodes, body, bent, f"{name}output.dense", f"{out}narrow", by_piece=True)
+    narrow = _linear(nodes, body, bent, f"{name}output.dense", f"{out}narrow")
     norm = body.pair(f"{name}output.LayerNorm")
     return nodes.added_and_normalised(narrow, middle, *norm, body.epsilon, f"{out}hidden")
 
 
-def _linear(nodes: Nodes, body: Body, tensor: str, layer: str, out: str, by_piece: bool = False) -> str:
-    return nodes.linear(tensor, *body.pair(layer), body.largest(layer), out, by_piece)
+def _linear(nodes: Nodes, body: Body, tensor: str, layer: str, out: str) -> str:
+    return nodes.linear(tensor, *body.pair(layer), body.given(layer), out)
 
 
 def _stacked(parts: list[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
     return np.concatenate([weight for weight, _ in parts]), np.concatenate([bias for _, bias in parts])
 
 
-def _pairs(nodes: Nodes, hidden: str, prefix: str, out: str) -> str:
-    """Add the means of pairs of pieces, the first and the last piece apart; a last one without another is its own pair.
-
-    In a short text the step from pair to pair is 1, and each piece is the mean of itself and itself.
-    """
-    one, end, axis, step, tail = (f"{prefix}{name}" for name in ("one", "before_last", "axis", "step", "tail"))
-    inner = nodes.node("Slice", [hidden, one, end, axis], f"{out}inner")
-    far = nodes.constant(f"{out}far", np.array([2**31]))
-    even = nodes.node("Slice", [inner, f"{prefix}zero", far, axis, step], f"{out}even")
-    odd = nodes.node("Slice", [inner, f"{prefix}step_less_one", far, axis, step], f"{out}odd")
-    rest = nodes.node("Slice", [inner, tail, far, axis], f"{out}rest")
-    odd = nodes.node("Concat", [odd, rest], f"{out}all_odd", axis=1)
-    means = nodes.node("Mul", [nodes.node("Add", [even, odd], f"{out}sums"), f"{prefix}half"], f"{out}means")
-    ends = [
-        nodes.node("Slice", [hidden, f"{prefix}zero", one, axis], f"{out}begin"),
-        nodes.node("Slice", [hidden, end, far, axis], f"{out}finish"),
-    ]
-    return nodes.node("Concat", [ends[0], means, ends[1]], f"{out}seen", axis=1)
-
-
-def _steps(nodes: Nodes, prefix: str) -> None:
-    """Add what `_pairs` needs to know of the text's length."""
-    size, one, two = f"{prefix}size", f"{prefix}one", nodes.constant(f"{prefix}two", np.array([2]))
-    nodes.constant(f"{prefix}axis", np.array([1]))
-    nodes.constant(f"{prefix}half", np.array([0.5], dtype=np.float32))
-    longer = nodes.node(
-        "Greater", [size, nodes.constant(f"{prefix}long", np.array([PAIRED_LONGER]))], f"{prefix}longer"
-    )
-    more = nodes.node("Cast", [longer], f"{prefix}step_less_one", to=TensorProto.INT64)
-    nodes.node("Add", [more, one], f"{prefix}step")
-    nodes.node("Sub", [size, one], f"{prefix}before_last")
-    inner = nodes.node("Sub", [size, two], f"{prefix}inner_size")
-    odd = nodes.node("Mod", [inner, f"{prefix}step"], f"{prefix}unpaired")
-    nodes.node("Sub", [inner, odd], f"{prefix}tail")
+def _without_common(nodes: Nodes, body: Body, hidden: str, ids: str, prefix: str) -> str:
+    """Add the states of the pieces that stay: all in a text that is not long."""
+    assert body.leaving is not None
+    numbers = np.zeros(len(body.weights["embeddings.word_embeddings.weight"]), dtype=np.uint8)
+    numbers[body.leaving.pieces] = np.arange(1, len(body.leaving.pieces) + 1)
+    number = nodes.node("Gather", [nodes.constant(f"{prefix}numbers", numbers), ids], f"{prefix}number")  # 0: stays
+    common = nodes.node("Cast", [number], f"{prefix}common", to=TensorProto.BOOL)
+    most = nodes.constant(f"{prefix}most", np.array([LONG]))
+    is_long = nodes.node("Greater", [f"{prefix}size", most], f"{prefix}is_long")
+    goes = nodes.node("And", [common, is_long], f"{prefix}goes")
+    stays = nodes.node("Not", [goes], f"{prefix}stays")
+    stays = nodes.node("Reshape", [stays, nodes.constant(f"{prefix}flat", np.array([-1]))], f"{prefix}staying")
+    return nodes.node("Compress", [hidden, stays], f"{prefix}left", axis=1)
 
 
 def _first(nodes: Nodes, hidden: str, prefix: str, out: str) -> str:
@@ -199,8 +186,11 @@ def _joined(nodes: Nodes, vectors: list[str], join: Join) -> None:
     nodes.unit(nodes.node("MatMul", [both, nodes.constant("axes", join.axes.T)], "projected"), "dense")
 
 
-def _importance(nodes: Nodes, hidden: str, head: Parameters) -> None:
-    """Add softplus of the head, shifted so that an untrained head gives 1; it is small and stays in float32."""
+def _importance(nodes: Nodes, hidden: str, head: Parameters, leaving: Leaving | None) -> None:
+    """Add softplus of the head, shifted so that an untrained head gives 1; it is small and stays in float32.
+
+    Pieces that left have the importance that they have everywhere.
+    """
     last = max(int(name.split(".")[0]) for name in head) if "weight" not in head else None
     if last is not None:
         product = nodes.node("MatMul", [hidden, nodes.constant("head.first", head["0.weight"].T)], "head.product")
@@ -209,7 +199,19 @@ def _importance(nodes: Nodes, hidden: str, head: Parameters) -> None:
     weight, bias = _pair(head, str(last)) if last is not None else (head["weight"], head["bias"])
     product = nodes.node("MatMul", [hidden, nodes.constant("head.last", weight.T)], "head.last_product")
     shift = nodes.constant("head.last_bias", float32(bias + SOFTPLUS_ONE))
-    nodes.node("Softplus", [nodes.node("Add", [product, shift], "head.last_sums")], "importance")
+    sums = nodes.node("Add", [product, shift], "head.last_sums")
+    if leaving is None:
+        nodes.node("Softplus", [sums], "importance")
+        return
+    own = nodes.node("Softplus", [sums], "head.own")
+    assert leaving.importance is not None
+    usual = np.concatenate([np.zeros((1, 2), np.float32), float32(leaving.importance)])
+    which = nodes.node("Cast", ["number"], "which", to=TensorProto.INT64)
+    everywhere = nodes.node("Gather", [nodes.constant("usual", usual), which], "everywhere")  # (1, L, 2)
+    places = nodes.node("Transpose", [nodes.node("NonZero", ["staying"], "found")], "stay_at")  # (stay, 1)
+    axis = nodes.constant("head.axis", np.array([0]))
+    flat = [nodes.node("Squeeze", [one, axis], f"{one}.flat") for one in (everywhere, own)]
+    nodes.node("Unsqueeze", [nodes.node("ScatterND", [flat[0], places, flat[1]], "scattered"), axis], "importance")
 
 
 def _pair(weights: Parameters, name: str) -> tuple[Floats, Floats]:

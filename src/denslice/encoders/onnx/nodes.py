@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,15 @@ WEIGHT_LEVELS = 95  # processors without VNNI add pairs of products in 16 bits, 
 SMOOTHING = 0.75  # the share of the difference between input channels that is moved to the weights
 LEAST_RANGE = 1e-4
 LEAST_SIZE = np.array([1e-6])
+UNEVEN = 10  # times the usual piece's largest input: a larger one would leave the others few levels
 OPSET, IR = 20, 10
+
+
+class LayerInputs(NamedTuple):
+    """What a linear layer was given, over many texts."""
+
+    largest: Floats  # absolute, by channel
+    unevenness: float  # the largest of any piece over that of the usual one
 
 
 class Nodes:
@@ -39,31 +47,31 @@ class Nodes:
         return outputs
 
     def linear(
-        self, tensor: str, weight: Floats, bias: Floats, largest: Floats | None, out: str, by_piece: bool = False
+        self, tensor: str, weight: Floats, bias: Floats, inputs: LayerInputs | None, out: str, is_even: bool = False
     ) -> str:
         """Add a linear layer; `weight` (outputs, inputs) is quantised by row, the input when the model runs.
 
-        `largest` is the largest absolute input by channel; without it nothing is quantised. A few input channels are
-        far larger than the rest, and one scale for all would leave the rest few levels. So each channel of the input is
-        divided by a factor, and its weights are multiplied by it: the product stays the same, as in SmoothQuant. If
-        whole pieces differ as much, `by_piece` scales each to the same size first.
+        Without `inputs` nothing is quantised. A few input channels are far larger than the rest, and one scale for all
+        would leave the rest few levels. So each channel of the input is divided by a factor (`evening`; already done
+        if it is even), and its weights are multiplied by it: the product stays the same, as in SmoothQuant. Where whole
+        pieces differ as much, each is scaled to the same size first.
         """
         stored_bias = self.constant(f"{out}.bias", bias)
-        if largest is None:
+        if inputs is None:
             product = self.node("MatMul", [tensor, self.constant(f"{out}.weight", weight.T)], f"{out}.product")
             return self.node("Add", [product, stored_bias], out)
-        widest = np.abs(weight).max(axis=0).clip(min=LEAST_RANGE)  # (inputs,)
-        smooth = largest.clip(min=LEAST_RANGE) ** SMOOTHING / widest ** (1 - SMOOTHING)
-        even = self.node("Mul", [tensor, self.constant(f"{out}.even", float32(1 / smooth))], f"{out}.input")
-        levels, scale = rows_quantised(weight * smooth, WEIGHT_LEVELS)
+        factors = evening(weight, inputs)
+        if not is_even:
+            tensor = self.node("Mul", [tensor, self.constant(f"{out}.even", float32(1 / factors))], f"{out}.input")
+        levels, scale = rows_quantised(weight * factors, WEIGHT_LEVELS)
         stored = [self.constant(f"{out}.weight", levels.T), self.constant(f"{out}.scale", scale)]
-        if not by_piece:
-            return self.node("DynamicQuantizeMatMul", [even, *stored, "", stored_bias], out, CONTRIB)
-        size = self.node("Abs", [even], f"{out}.size")
+        if inputs.unevenness <= UNEVEN:
+            return self.node("DynamicQuantizeMatMul", [tensor, *stored, "", stored_bias], out, CONTRIB)
+        size = self.node("Abs", [tensor], f"{out}.size")
         last, least = self.constant(f"{out}.last", np.array([-1])), self.constant(f"{out}.least", float32(LEAST_SIZE))
         top = self.node("ReduceMax", [size, last], f"{out}.top", keepdims=1)
         top = self.node("Max", [top, least], f"{out}.largest")
-        alike = self.node("Div", [even, top], f"{out}.alike")
+        alike = self.node("Div", [tensor, top], f"{out}.alike")
         product = self.node("DynamicQuantizeMatMul", [alike, *stored], f"{out}.product", CONTRIB)
         return self.node("Add", [self.node("Mul", [product, top], f"{out}.scaled"), stored_bias], out)
 
@@ -96,6 +104,12 @@ class Nodes:
         model = helper.make_model(graph, opset_imports=opsets, ir_version=IR, producer_name="denslice")
         checker.check_model(model)
         return model
+
+
+def evening(weight: Floats, inputs: LayerInputs) -> Floats:
+    """Return the factor by which each input channel of a linear layer is divided."""
+    widest = np.abs(weight).max(axis=0).clip(min=LEAST_RANGE)
+    return float32(inputs.largest.clip(min=LEAST_RANGE) ** SMOOTHING / widest ** (1 - SMOOTHING))
 
 
 def rows_quantised(table: Floats, levels: int) -> tuple[npt.NDArray[np.int8], Floats]:
