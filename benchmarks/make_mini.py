@@ -197,6 +197,7 @@ def join(
     from mini_leaving import leave
     from mini_teach import Lesson, Pieces, Teacher, TwoBodies, vectors_of
     from mini_texts import passages, read_lines
+    from mini_vocabulary import forget_rare
 
     first, lesson = BiEncoder.load(model), Lesson.read(config)
     longest = first.config.max_length
@@ -207,8 +208,10 @@ def join(
     assert first.token_head is not None
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     whole = TwoBodies(*bodies, first.token_head).to(device)
-    pupil = deepcopy(whole)
     lines = read_lines(texts)
+    if lesson.vocabulary:
+        forget_rare(whole.second, lines, lesson.vocabulary)
+    pupil = deepcopy(whole)
     joined = passages(lines, lesson.seed)
     some = sample(joined, LONG_TEXTS)
     leave(pupil, sample(lines, COUNTED), some, lesson.pieces, lesson.after)

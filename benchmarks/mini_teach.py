@@ -36,6 +36,7 @@ Ints64 = np.ndarray[Any, np.dtype[np.int64]]
 class Lesson:
     """How to teach; configs/join/mini.toml has the settings for mini."""
 
+    vocabulary: int = 0  # pieces that the second body keeps; 0 is all
     pieces: int = 150  # that leave long texts
     after: Sequence[int] = (2, 1)  # so many layers of each body
     steps: int = 9000

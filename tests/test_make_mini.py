@@ -161,6 +161,38 @@ def test_the_whole_recipe_writes_a_model_that_mini_reads(folders: tuple[Path, Pa
     assert index.search("cat", mode="lexical").ids == ("1",)
 
 
+def test_rare_pieces_are_forgotten_and_their_words_read_in_smaller_ones(folders: tuple[Path, Path]) -> None:
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    letters = pre_tokenizers.ByteLevel.alphabet()
+    trainer: Any = trainers.BpeTrainer(
+        vocab_size=300, special_tokens=["<s>", "<pad>", "</s>", "<mask>"], initial_alphabet=letters
+    )
+    tokenizer.train_from_iterator([*SENTENCES, "mitochondria mitochondria"] * 3, trainer)
+    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
+    bodies = importlib.import_module("mini_bodies")
+    body = bodies.TextBody(bodies.TextBody.load(folders[1], 48).body, tokenizer, 400)
+    before, words = body.tokenizer, body.body.embeddings.word_embeddings
+    table = words.weight.detach().clone()
+    importlib.import_module("mini_vocabulary").forget_rare(body, SENTENCES, 285)
+    after = body.tokenizer
+    assert 280 <= after.get_vocab_size() == len(words.weight) < before.get_vocab_size() == 300
+    for text in [*SENTENCES, "a mitochondria on the mat", "Ünï→"]:
+        ids = after.encode(text).ids
+        assert after.decode(ids) == text
+        pieces = [after.id_to_token(id) for id in ids]
+        rows = table[[before.token_to_id(piece) for piece in pieces]]
+        assert (words.weight[ids] == rows).all()
+        if text == SENTENCES[3]:  # what is frequent is read as before
+            assert pieces == before.encode(text).tokens
+    assert len(after.encode("mitochondria").ids) > len(before.encode("mitochondria").ids)
+    assert after.token_to_id("<s>") == 0
+    assert after.token_to_id("<mask>") == 3
+
+
 def test_granite_is_read_as_it_is_packaged(tmp_path: Path) -> None:
     from transformers import AutoModel
 

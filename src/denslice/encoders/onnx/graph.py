@@ -78,7 +78,7 @@ def graph_of(body: Body, head: Parameters, second: Body | None = None, join: Joi
     vectors = [_pooled(nodes, body, hidden, "", "first_vector")]
     last = _states(nodes, second, SECOND_IDS, "second.", only_first=second.pooling == "cls")
     vectors.append(_pooled(nodes, second, last, "second.", "second_vector"))
-    _joined(nodes, vectors, join)
+    _joined(nodes, vectors, join, quantised=body.inputs is not None)
     return nodes.model([IDS, SECOND_IDS], len(join.axes))
 
 
@@ -107,7 +107,8 @@ def _embedded(nodes: Nodes, body: Body, ids: str, prefix: str) -> str:
     places = places + body.weights["embeddings.token_type_embeddings.weight"][0]  # (length, H)
     size = nodes.node("Shape", [ids], f"{prefix}size", start=1, end=2)
     bounds = [nodes.constant(f"{prefix}zero", np.array([0])), size, nodes.constant(f"{prefix}one", np.array([1]))]
-    here = nodes.node("Slice", [nodes.constant(f"{prefix}places", places[None]), *bounds], f"{prefix}here")
+    stored = nodes.table(f"{prefix}places", places[None], quantised=body.inputs is not None)
+    here = nodes.node("Slice", [stored, *bounds], f"{prefix}here")
     norm = body.pair("embeddings.LayerNorm")
     return nodes.added_and_normalised(words, here, *norm, body.epsilon, f"{prefix}embedded")
 
@@ -177,13 +178,14 @@ def _pooled(nodes: Nodes, body: Body, hidden: str, prefix: str, out: str) -> str
     return nodes.unit(pooled, out) if body.normalise else nodes.node("Identity", [pooled], out)
 
 
-def _joined(nodes: Nodes, vectors: list[str], join: Join) -> None:
+def _joined(nodes: Nodes, vectors: list[str], join: Join, quantised: bool) -> None:
     parts = []
     for vector, centre in zip(vectors, join.centres, strict=True):
         apart = nodes.node("Sub", [vector, nodes.constant(f"{vector}.centre", centre)], f"{vector}.apart")
         parts.append(nodes.unit(apart, f"{vector}.unit"))
     both = nodes.node("Concat", parts, "both", axis=-1)
-    nodes.unit(nodes.node("MatMul", [both, nodes.constant("axes", join.axes.T)], "projected"), "dense")
+    axes = nodes.table("axes", join.axes.T, quantised)
+    nodes.unit(nodes.node("MatMul", [both, axes], "projected"), "dense")
 
 
 def _importance(nodes: Nodes, hidden: str, head: Parameters, leaving: Leaving | None) -> None:

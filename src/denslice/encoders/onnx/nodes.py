@@ -38,6 +38,12 @@ class Nodes:
         self._constants.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
         return name
 
+    def table(self, name: str, value: Floats, quantised: bool) -> str:
+        """Add a constant in half precision if the model is quantised; onnxruntime widens it once, when it loads."""
+        if not quantised:
+            return self.constant(name, value)
+        return self.node("Cast", [self.constant(f"{name}.half", value.astype(np.float16))], name, to=TensorProto.FLOAT)
+
     def node(self, kind: str, inputs: list[str], out: str, domain: str = "", **attributes: Any) -> str:
         self._nodes.append(helper.make_node(kind, inputs, [out], domain=domain, **attributes))
         return out
