@@ -55,11 +55,12 @@ def harms(body: TextBody, candidates: Ints64, rows: Sequence[Ints64], after: int
 def without(body: TextBody, ids: Tensor, gone: Tensor, after: int) -> Tensor:
     """Return the vectors of a text (L) without some pieces (variants, L) after the first layers."""
     device = next(body.parameters()).device
-    stays, rows = ~gone.to(device), ids.to(device).expand(len(gone), -1)
-    hidden = body.embedded(rows)
+    stays = ~gone.to(device)
+    hidden = body.embedded(ids.to(device)[None])
     for number, layer in enumerate(body.layers):
-        hidden = body.passed(layer, hidden, stays if number >= after else torch.ones_like(stays))
-    return body.pooled(hidden, stays)
+        hidden = hidden.expand(len(gone), -1, -1) if number == after else hidden
+        hidden = body.passed(layer, hidden, stays if number >= after else torch.ones_like(stays[:1]))
+    return body.pooled(hidden.expand(len(gone), -1, -1), stays)
 
 
 @torch.no_grad()
