@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mini_teach import TwoBodies
 
 CANDIDATES = 260  # most frequent pieces, of which some are chosen
-USUAL = 15  # occurrences with the usual damage that each piece is credited with, since few were seen of some
+DOUBT, DOUBTED = 2.0, 15  # a piece that was seen rarely is taken to do twice the usual harm, as if seen so often more
 Ints64 = np.ndarray[Any, np.dtype[np.int64]]
 Floats64 = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -48,7 +48,7 @@ def harms(body: TextBody, candidates: Ints64, rows: Sequence[Ints64], after: int
         harm[here] += (1 - functional.cosine_similarity(vectors[:1], vectors[1:], dim=1)).cpu().numpy()
         seen[here] += gone[1:].sum(1)
     usual = harm.sum() / max(1, seen.sum())
-    found: Floats64 = (harm + USUAL * usual) / (seen + USUAL)
+    found: Floats64 = (harm + DOUBTED * DOUBT * usual) / (seen + DOUBTED)
     return found
 
 

@@ -84,7 +84,7 @@ def test_pieces_leave_whose_absence_turns_vectors_least(folders: tuple[Path, Pat
                     seen[at] += (row == piece).sum()
                     body.leaving = None
         usual = turned.sum() / seen.sum()
-        np.testing.assert_allclose(found, (turned + 15 * usual) / (seen + 15), rtol=1e-3, atol=1e-6)
+        np.testing.assert_allclose(found, (turned + 30 * usual) / (seen + 15), rtol=1e-3, atol=1e-6)
     leaving.leave(two, SENTENCES, long, 3, (1, 2))
     assert [len(body.leaving.pieces) for body in two.both] == [3, 3]
     assert [body.leaving.after for body in two.both] == [1, 2]
