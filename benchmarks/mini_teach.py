@@ -37,7 +37,7 @@ class Lesson:
     """How to teach; configs/join/mini.toml has the settings for mini."""
 
     vocabulary: int = 0  # pieces that the second body keeps; 0 is all
-    pieces: int = 150  # that leave long texts
+    pieces: int = 140  # that leave long texts
     after: Sequence[int] = (2, 1)  # so many layers of each body
     steps: int = 9000
     batch_pieces: int = 65_536
