@@ -137,9 +137,10 @@ def test_common_pieces_leave_long_texts(bodies: tuple[Any, Any], length: int, af
     from denslice.encoders.onnx.graph import Leaving
 
     rng = np.random.default_rng(length)
-    ids = [rng.integers(3, 60, (1, length)), rng.integers(3, 250, (1, length))]
+    ids = [rng.integers(3, 60, (1, length)), rng.integers(3, 295, (1, length))]
+    ids[1][0, [0, -1]] = 3, 275  # the first piece stays; the last one is the 256th that leaves
     usual = rng.uniform(size=(20, 2)).astype(np.float32)
-    leaving = Leaving(np.arange(20, 40), after, usual), Leaving(np.arange(100, 180), 1)
+    leaving = Leaving(np.arange(20, 40), after, usual), Leaving(np.arange(20, 290), 1)
     made = graph(bodies, None, leaving).SerializeToString()
     session = onnxruntime.InferenceSession(made, providers=["CPUExecutionProvider"])
     found = session.run(("dense", "importance"), {"ids": ids[0], "second_ids": ids[1]})

@@ -24,7 +24,7 @@ Parameters = Mapping[str, Floats]
 class Leaving(NamedTuple):
     """Pieces so common that, in a long text, they leave once the others have read them: upper layers go without."""
 
-    pieces: Ints  # at most 255
+    pieces: Ints  # their ids
     after: int  # so many layers, at least 1, read them
     importance: Floats | None = None  # (pieces, 2), if the body has a word head
 
@@ -150,7 +150,7 @@ def _stacked(parts: list[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
 def _without_common(nodes: Nodes, body: Body, hidden: str, ids: str, prefix: str) -> str:
     """Add the states of the pieces that stay: all in a text that is not long."""
     assert body.leaving is not None
-    numbers = np.zeros(len(body.weights["embeddings.word_embeddings.weight"]), dtype=np.uint8)
+    numbers = np.zeros(len(body.weights["embeddings.word_embeddings.weight"]), dtype=np.uint16)
     numbers[body.leaving.pieces] = np.arange(1, len(body.leaving.pieces) + 1)
     number = nodes.node("Gather", [nodes.constant(f"{prefix}numbers", numbers), ids], f"{prefix}number")  # 0: stays
     common = nodes.node("Cast", [number], f"{prefix}common", to=TensorProto.BOOL)
