@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 
 from denslice import __version__
 from denslice.cli.backup_command import backup
+from denslice.cli.deepen_command import deepen
 from denslice.cli.delete_command import delete
 from denslice.cli.demo_command import demo
 from denslice.cli.evaluate_command import evaluate
@@ -79,8 +80,8 @@ class Commands(TyperGroup):
 app = typer.Typer(cls=Commands, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
 for command in (
-    demo, index, sync, export, search, similar, show, ls, export_docs, run, delete, merge, upgrade, backup, verify,
-    info, evaluate, plan, serve,
+    demo, index, sync, deepen, export, search, similar, show, ls, export_docs, run, delete, merge, upgrade, backup,
+    verify, info, evaluate, plan, serve,
 ):  # fmt: skip
     app.command()(command)
 

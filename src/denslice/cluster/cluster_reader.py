@@ -26,6 +26,7 @@ from denslice.rankings import Explanation, FoundDoc
 from denslice.records import Doc, Place
 from denslice.search.query import NO_SCORES, Found, QueryVectors
 from denslice.stage_timers import stage
+from denslice.store.manifest import QUICK
 from denslice.store.segment import Segment
 from denslice.store.snapshot import Snapshot
 from denslice.vectors import Ints
@@ -135,6 +136,7 @@ class ClusterReader(Reader):
             replicas=self.replicas.options.replicas,
             documents=self.counts.docs,
             passages=self.counts.passages if self.snapshot.manifest.passages else None,
+            quick=sum(segment.docs for segment in entries if segment.level == QUICK),
             deleted=sum(segment.deleted for segment in entries),
             segments=len(entries),
             generation=self.generation,

@@ -33,6 +33,9 @@ class Encoder(Protocol):
     def encode_queries(self, items: Sequence[Any]) -> Encoded:
         """Return the lexical weights (n, vocabulary) of queries, over the tokens that the vocabulary has."""
 
+    def quick(self) -> Encoder:
+        """Return an encoder that reads documents much quicker into the same vectors; itself if it is quick already."""
+
     def text_lengths(self, texts: Sequence[str]) -> Ints | None:
         """Return the lengths that `encode_docs` returns for texts, without encoding them."""
 

@@ -154,6 +154,10 @@ class Bm25:
         counts = np.fromiter((count for row in counted for _, count in row), np.float32, starts[-1])
         return Encoded(Weights(counts, columns, starts, (len(texts), len(self.words))))
 
+    def quick(self) -> Bm25:
+        """Return itself: there is no quicker way."""
+        return self
+
     def text_lengths(self, texts: Sequence[str]) -> Ints:
         """Return the number of words of each text without stop words."""
         return _whole_words(np.fromiter(map(self._length, texts), np.int64, len(texts)))

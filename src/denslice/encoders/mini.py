@@ -19,6 +19,7 @@ import numpy as np
 from denslice.encoders.bm25 import Bm25, Bm25Config
 from denslice.encoders.onnx_model import ONNX_FILE, ModelOutput, OnnxModel, model_config, model_files
 from denslice.encoders.word_pieces import DOC_SIDE, QUERY_SIDE, LocatedWords, locate_words, occurrences, pooled
+from denslice.encoders.word_table import TokenRows, WordTable
 from denslice.errors import InputError
 from denslice.store.vocabulary import WordIds
 from denslice.vectors import Encoded, Floats, Ints, Phrases, Weights
@@ -59,6 +60,10 @@ class Mini:
         """Return the count of each known word times its importance, and dense vectors."""
         languages = [self._bm25.query_languages(text) for text in texts]
         return self._weighed(self._bm25.encode_queries(texts), texts, languages, QUERY_SIDE, self._bm25.words.find)
+
+    def quick(self) -> Mini:
+        """Return the encoder that reads documents by the model's table of words; raise InputError if it has none."""
+        return QuickMini(self, _table(self._model.folder))
 
     def text_lengths(self, texts: Sequence[str]) -> Ints:
         """Return the number of words of each text, which are those of BM25."""
@@ -111,6 +116,31 @@ class Mini:
         return locate_words([token.id for token in found], [(one.start, one.end) for one in found], read.offsets)
 
 
+class QuickMini(Mini):
+    """Encodes documents without the model: words have their BM25 weights, and a table gives the dense vector.
+
+    Queries are read by the model.
+    """
+
+    batch_docs = Bm25.batch_docs
+
+    def __init__(self, full: Mini, table: WordTable) -> None:
+        self._model, self._bm25, self.lam = full._model, full._bm25, full.lam
+        self._words = table
+        self._rows = TokenRows(table, self._bm25.words)
+
+    def encode_docs(self, texts: Sequence[str]) -> Encoded:
+        """Return BM25 weights and quick vectors; as in Mini, a text in a language that is not known has none."""
+        plain = self._bm25.encode_docs(texts)
+        dense = self._words.vectors(plain.lexical, self._rows.all())
+        known = (self._model.knows([self._bm25.analyzer.language_of(text)]) for text in texts)
+        return replace(plain, dense=dense * np.fromiter(known, np.bool_, len(texts))[:, None])
+
+    def quick(self) -> Mini:
+        """Return itself."""
+        return self
+
+
 class EarlierMini(Mini):
     """Searches an index of an earlier edition of the embedded model, which is not there any more, by its words.
 
@@ -124,6 +154,10 @@ class EarlierMini(Mini):
     def encode_queries(self, texts: Sequence[str]) -> Encoded:
         """Return how often each word of the vocabulary occurs in each query."""
         return self._bm25.encode_queries(texts)
+
+    def quick(self) -> Mini:
+        """Return itself: no document can be added quickly either."""
+        return self
 
 
 def mini_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -176,6 +210,11 @@ def _loaded(folder: Path) -> OnnxModel:
     except Exception as error:
         reason = str(error).partition("\n")[0]
         raise InputError(f"the model folder {folder} cannot be loaded: {reason}") from error
+
+
+@cache
+def _table(folder: Path) -> WordTable:
+    return WordTable.load(folder)
 
 
 @cache

@@ -40,6 +40,7 @@ class OnnxModel:
     def __init__(self, folder: Path) -> None:
         import onnxruntime
 
+        self.folder = folder
         self.config = model_config(folder)
         self.lengths = (self.config.max_length, self.config.query_length)
         options = onnxruntime.SessionOptions()

@@ -29,13 +29,14 @@ from denslice.store import lock, snapshot, tiers
 from denslice.store import manifest as manifests
 from denslice.store.backup import back_up
 from denslice.store.folder import Folder
-from denslice.store.manifest import Manifest, SegmentEntry
+from denslice.store.manifest import FULL, QUICK, Manifest, SegmentEntry
 from denslice.store.snapshot import Snapshot
 from denslice.vectors import dense_rows, lexical_csr
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
+AT_ONCE = 512  # documents that are deepened in one commit
 QUICKLY = 2_048  # documents that are merged while the caller waits
 OVERDUE = 3  # with this many times the segments that a tier should have, the caller waits for a large merge too
 MERGE_WAIT = 10.0  # seconds that a merge in a thread waits for other writers
@@ -111,13 +112,39 @@ class Index(SearchVerbs):
         """Yield the id, title, passages and characters of each document that passes the filter, as they are stored."""
         return list_docs(self.reader, where)
 
-    def add(self, docs: GivenDocs, *, wait: float = lock.WAIT_SECONDS, progress: Progress | None = None) -> int:
+    def add(
+        self,
+        docs: GivenDocs,
+        *,
+        level: str = FULL,
+        wait: float = lock.WAIT_SECONDS,
+        progress: Progress | None = None,
+    ) -> int:
         """Add documents in one commit and return how many were added. A document replaces the one with its id.
 
-        After any error the index is unchanged. Other writers may commit while documents are read and encoded; the
-        commit at the end waits up to `wait` seconds for their lock.
+        With level "quick", a table of words gives the dense vectors instead of the model, which is about a hundred
+        times as fast; `deepen` does the rest later. After any error the index is unchanged. Other writers may commit
+        while documents are read and encoded; the commit at the end waits up to `wait` seconds for their lock.
         """
-        return self.write(lambda writer: writer.add_docs(docs), wait, progress)
+        if level not in (QUICK, FULL):
+            raise InputError(f"level is {QUICK!r} or {FULL!r}, not {level!r}")
+        return self.write(lambda writer: writer.add_docs(docs, level), wait, progress)
+
+    def deepen(
+        self, count: int | None = None, *, wait: float = lock.WAIT_SECONDS, progress: Progress | None = None
+    ) -> int:
+        """Encode documents of the quick level fully, the newest first, and return how many: at most `count`.
+
+        Some hundred are encoded in each commit. An index that is deepened completely is what it would be if every
+        document had been added at the level "full".
+        """
+        done = 0
+        while count is None or done < count:
+            some = AT_ONCE if count is None else min(AT_ONCE, count - done)
+            if not (found := self.write(lambda writer: writer.deepen(some), wait, progress)):  # noqa: B023
+                break
+            done += found
+        return done
 
     def sync(
         self,

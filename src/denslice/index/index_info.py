@@ -8,6 +8,7 @@ from typing import Any
 
 from denslice import encoders
 from denslice.encoders.chunk_terms import FORM
+from denslice.store.manifest import QUICK
 from denslice.store.snapshot import Snapshot
 
 
@@ -18,6 +19,7 @@ class IndexInfo:
     path: str
     documents: int
     passages: int | None  # None if documents are not cut into passages
+    quick: int  # documents that are still at the quick level
     deleted: int
     segments: int
     generation: int
@@ -47,6 +49,7 @@ class IndexInfo:
             path=str(snapshot.folder),
             documents=snapshot.docs,
             passages=snapshot.passages if manifest.passages else None,
+            quick=sum(segment.docs for segment in manifest.segments if segment.level == QUICK),
             deleted=sum(segment.deleted for segment in manifest.segments),
             segments=len(manifest.segments),
             generation=manifest.generation,

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from denslice.analysis.fielded_text import FieldedText
 from denslice.encoders import Encoder
 from denslice.records import Doc, Place
+from denslice.store.manifest import FULL
 from denslice.store.segment import Segment
 from denslice.store.segment_writer import StoredBatch
 from denslice.store.snapshot import Snapshot
@@ -50,7 +51,7 @@ class KnownPassages:
         wanted = [_input(source, text) for source, some in zip(sources, texts, strict=True) for text in some]
         at, parts = [np.zeros(0, np.int64)], []
         for segment in self.snapshot.segments:
-            if rows := segment.live_rows(list(dict.fromkeys(sources))):
+            if segment.entry.level == FULL and (rows := segment.live_rows(list(dict.fromkeys(sources)))):
                 found, encoded = _found(wanted, segment, np.array(sorted(rows.values())))
                 at.append(found)
                 parts.append(encoded)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -23,13 +23,24 @@ from denslice.errors import InputError
 from denslice.index import doc_batches
 from denslice.index.doc_batches import CutDoc, DocBatch, cut_docs, encode_batches
 from denslice.index.known_passages import KnownPassages, known_passages
-from denslice.records import Doc, GivenDocs, Progress, checked_docs, checked_ids
+from denslice.records import Doc, GivenDocs, Place, Progress, checked_docs, checked_ids
 from denslice.slicing import Slicing
 from denslice.store import tiers
 from denslice.store.container import ENDING, write_container
 from denslice.store.files import sync_folder
 from denslice.store.followed_files import FollowedRoot, read_list, write_list
-from denslice.store.manifest import PASSAGES, FileEntry, Manifest, RootEntry, SegmentEntry, SlicingEntry, new_name
+from denslice.store.manifest import (
+    FULL,
+    LEVELS,
+    PASSAGES,
+    QUICK,
+    FileEntry,
+    Manifest,
+    RootEntry,
+    SegmentEntry,
+    SlicingEntry,
+    new_name,
+)
 from denslice.store.segment import DELETIONS, SEGMENTS, Segment
 from denslice.store.segment_writer import SegmentWriter, StoredBatch
 from denslice.store.snapshot import FOLLOWED, VOCABULARY, WRITING, Snapshot, session
@@ -47,6 +58,13 @@ class Overtaken(Exception):  # noqa: N818 (no error: the merge is given up)
     """Most of the segments that a merge rewrites were deleted or replaced meanwhile, or the merge was stopped."""
 
 
+class Deepened(NamedTuple):
+    """A document that is stored again, encoded fully: the place that it had at the quick level."""
+
+    segment: str
+    row: int
+
+
 class Writer:
     """The new segments, new words and deleted rows of one commit; a context that removes what was not committed."""
 
@@ -59,6 +77,7 @@ class Writer:
         self.words = Growth(base.words)
         self.written: list[Segment] = []
         self.sources: list[Segment] = []  # the segments that a merge replaces
+        self.deepened: list[Deepened] = []  # the documents that were stored, in their order, if they are deepened ones
         self.gone: dict[str, set[int]] = {}  # rows to delete, by the name of their segment
         self.deleted_ids: list[str] = []
         self.followed: dict[str, FollowedRoot] = {}  # by the names of the roots
@@ -66,6 +85,7 @@ class Writer:
         self.reused_passages = 0  # of those added, which were known and not encoded again
         self._settled: Slicing | None = None  # the slicing, if this writer made it
         self._writer: SegmentWriter | None = None
+        self._level = FULL  # of the segment that is being written
         self._place: Path | None = None
         self._fresh_ids: set[str] = set()
         self._closing = ExitStack()
@@ -81,9 +101,9 @@ class Writer:
 
     # --- the changes of a commit
 
-    def add_docs(self, docs: GivenDocs) -> int:
+    def add_docs(self, docs: GivenDocs, level: str = FULL) -> int:
         """Encode and store documents, and return how many were stored."""
-        return self._encode(cut_docs(checked_docs(docs), self.base.manifest.passages), self._encoder())
+        return self._encode(cut_docs(checked_docs(docs), self.base.manifest.passages), self._encoder(level))
 
     def add_cut(self, docs: Iterable[CutDoc], before: Mapping[str, str]) -> int:
         """Store documents that are cut already, and return how many were stored. Only new passages are encoded.
@@ -143,21 +163,41 @@ class Writer:
     def merge(self, entries: Sequence[SegmentEntry]) -> int:
         """Rewrite these segments as fewer, full ones, and return how many were rewritten."""
         names = {entry.name for entry in entries}
-        self.sources = [segment for segment in self.base.segments if segment.entry.name in names]
+        chosen = (segment for segment in self.base.segments if segment.entry.name in names)
+        self.sources = sorted(chosen, key=lambda segment: segment.entry.level)
         for segment in self.sources:  # a damaged file must not be rewritten with a checksum that matches
             segment.verify()
         for segment in self.sources:
+            self._go_to(segment.entry.level)
             for batch in segment.live_batches(doc_batches.BATCH):
                 if self.stop is not None and self.stop.is_set():
                     raise Overtaken
                 self._store(batch)
         return len(self.sources)
 
+    def deepen(self, count: int) -> int:
+        """Encode documents of the quick level fully, at most `count` and the newest first, and return how many."""
+        encoder, done = self._encoder(), 0
+        for segment in reversed(self.base.segments):
+            if segment.entry.level == QUICK and done < count:
+                rows = segment.live_row_numbers()[done - count :]
+                done += self._encode(self._taken_again(segment, rows), encoder)
+        return done
+
+    def _taken_again(self, segment: Segment, rows: Ints) -> Iterator[CutDoc]:
+        """Yield documents of a segment, cut as they were, to take the places of their rows."""
+        self.deepened += [Deepened(segment.entry.name, row) for row in rows.tolist()]
+        for batch in segment.batches(rows, doc_batches.BATCH):
+            passages = batch.passages or Passages.single(len(batch.docs))
+            for doc, places in zip(batch.docs, passages.places, strict=True):
+                yield CutDoc(doc, list(places) or [Place(0, len(doc.text))])
+
     def update(self, changes: Mapping[str, Mapping[str, Any]]) -> int:
         """Store documents again with new metadata and their old vectors, and return how many were found."""
         updated = 0
         for segment in self.base.segments:
             rows = segment.live_rows(list(changes))
+            self._go_to(segment.entry.level)
             for batch in segment.batches(np.array(sorted(rows.values()), dtype=np.int64), doc_batches.BATCH):
                 docs = [replace(doc, meta=dict(changes[doc.id])) for doc in batch.docs]
                 self._take_places([doc.id for doc in docs])
@@ -178,8 +218,7 @@ class Writer:
         changes: dict[str, Any] = {"dimensions": self.dimensions, "slicing": self._write_slicing(manifest)}
         changes["vocabulary"] = self._write_words(latest)
         changes["roots"] = self._write_roots(latest)
-        if any(segment.entry.passages for segment in self.written):
-            changes["needs"] = tuple(sorted({*manifest.needs, PASSAGES}))
+        changes["needs"] = self._needs(latest)
         same = all(getattr(manifest, name) == value for name, value in changes.items())
         if same and not (self.written or self.gone or self.sources):
             return manifest
@@ -193,6 +232,15 @@ class Writer:
             if changed:
                 sync_folder(latest.folder / part)
         return manifest.next_generation(segments=tuple(entry for entry in entries if entry.docs), **changes)
+
+    def _needs(self, latest: Snapshot) -> tuple[str, ...]:
+        """Return the features that a reader of the commit must have."""
+        needs = set(latest.manifest.needs)
+        if any(segment.entry.passages for segment in self.written):
+            needs.add(PASSAGES)
+        if any(segment.entry.level == QUICK for segment in self.written):
+            needs.add(LEVELS)
+        return tuple(sorted(needs))
 
     def _entry(self, segment: Segment) -> SegmentEntry:
         gone = self.gone.get(segment.entry.name)
@@ -213,9 +261,34 @@ class Writer:
         known = {segment.entry.name for segment in base.segments}
         newer = [segment for segment in latest.segments if segment.entry.name not in known]
         self._drop(self.deleted_ids, newer)
+        if self.deepened:
+            return self._fit_deepened(latest, newer)
         for segment in self.written if not self.sources else ():
             for start in range(0, segment.rows, doc_batches.BATCH):
                 self._drop(segment.ids(np.arange(start, min(start + doc_batches.BATCH, segment.rows))), newer)
+
+    def _fit_deepened(self, latest: Snapshot, newer: Sequence[Segment]) -> None:
+        """Delete deepened documents that were replaced or deleted meanwhile; those that were only merged stay."""
+        now = {segment.entry.name: segment for segment in latest.segments}
+        first = 0
+        for segment in self.written:
+            froms = self.deepened[first : first + segment.rows]
+            lost = [row for row, one in enumerate(froms) if not _is_live(now.get(one.segment), one.row)]
+            if gone := set(lost) - self._merged_meanwhile(segment, lost, newer):
+                self.gone[segment.entry.name] = gone
+            first += segment.rows
+
+    def _merged_meanwhile(self, segment: Segment, rows: list[int], newer: Sequence[Segment]) -> set[int]:
+        """Delete the same documents at the quick level from newer segments, and return which of the rows they are."""
+        ours = segment.documents.fetch(rows)
+        row_of, found = {doc.id: row for row, doc in ours.items()}, set()
+        for other in newer:
+            there = other.live_rows(list(row_of)) if other.entry.level == QUICK else {}
+            for id, doc in ((id, other.documents.fetch([row])[row]) for id, row in there.items()):
+                if doc == ours[row_of[id]]:
+                    self.gone.setdefault(other.entry.name, set()).add(there[id])
+                    found.add(row_of[id])
+        return found
 
     def _is_ours(self, name: str) -> bool:
         return any(segment.entry.name == name for segment in self.written)
@@ -255,6 +328,7 @@ class Writer:
         self.gone = {name: rows for name, rows in self.gone.items() if not self._is_ours(name)}
         written, self.written = self.written, []
         for segment in written:
+            self._go_to(segment.entry.level)
             for batch in segment.live_batches(doc_batches.BATCH):
                 kept, lost = self._split(_joined(batch.kept, batch.lost, ids))
                 passages = None if batch.passages is None else batch.passages.renamed(ids)
@@ -263,9 +337,13 @@ class Writer:
 
     # --- documents to segments
 
-    def _encoder(self) -> Encoder:
+    def _encoder(self, level: str = FULL) -> Encoder:
+        """Return the encoder of new documents, which are stored at its level from now on."""
         manifest = self.base.manifest
-        return encoders.load(manifest.encoder, manifest.encoder_options, self.words)
+        full = encoders.load(manifest.encoder, manifest.encoder_options, self.words)
+        encoder = full.quick() if level == QUICK else full
+        self._go_to(FULL if encoder is full else QUICK)
+        return encoder
 
     def _encode(self, docs: Iterator[CutDoc], encoder: Encoder, known: KnownPassages | None = None) -> int:
         """Encode and store documents, and return how many were stored."""
@@ -334,6 +412,12 @@ class Writer:
         self.slicing = self.slicing.grown(weights.shape[1])
         return split_by_slice(weights, self.slicing)
 
+    def _go_to(self, level: str) -> None:
+        """Write what comes to segments of this level."""
+        if level != self._level:
+            self.flush()
+            self._level = level
+
     def _store(self, batch: StoredBatch) -> None:
         if self._writer is None:
             manifest = self.base.manifest
@@ -373,7 +457,7 @@ class Writer:
     def flush(self) -> None:
         """Write the segment that was begun. This takes long, and needs no lock."""
         if self._writer:
-            entry, part = self._writer.finish(), f"{WRITING}/{self._own_folder().name}"
+            entry, part = replace(self._writer.finish(), level=self._level), f"{WRITING}/{self._own_folder().name}"
             self._writer = None
             self.written.append(Segment(self.base.home, entry, self.base.manifest.block, part))
             self._fresh_ids.clear()
@@ -422,6 +506,10 @@ def _dead(live: Ints, later: Segment | None) -> Ints:
     if later is None:
         return np.arange(len(live))
     return np.zeros(0, np.int64) if later.live is None else np.flatnonzero(later.live[live] == 0)
+
+
+def _is_live(segment: Segment | None, row: int) -> bool:
+    return segment is not None and (segment.live is None or bool(segment.live[row]))
 
 
 def _check_dimensions(width: int | None, found: int | None, settled: bool) -> None:

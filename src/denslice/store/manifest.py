@@ -19,7 +19,9 @@ INDEX_FORMAT = 3
 UPGRADABLE_FORMATS = (2,)  # formats that `denslice upgrade` reads
 LOSSLESS = "lossless"  # the feature of an index without slices, in which documents keep every token
 PASSAGES = "passages"  # the feature of an index whose documents are cut into passages
-FEATURES = frozenset({LOSSLESS, PASSAGES})  # optional features that this version reads; an index lists those it needs
+LEVELS = "levels"  # the feature of an index with documents that only the quick side of its encoder has read
+FEATURES = frozenset({LOSSLESS, PASSAGES, LEVELS})  # that this version reads; an index lists those it needs
+QUICK, FULL = "quick", "full"  # levels: how thoroughly the documents of a segment were encoded
 MANIFEST_FILE = "manifest.json"
 BLOCK_ROWS = 65_536  # of a posting block: they fit 16 bits, and their scores a core's second-level cache
 
@@ -64,6 +66,7 @@ class SegmentEntry:
     deleted: int = 0  # rows
     deletions: FileEntry | None = None
     passages: int | None = None  # deleted ones included; None if each row is one passage
+    level: str = FULL
 
     @property
     def docs(self) -> int:

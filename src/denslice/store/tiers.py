@@ -1,7 +1,8 @@
 """The merge policy: small segments are merged often and large ones rarely, so writing and searching both stay cheap.
 
 Segments fall into tiers by their number of documents, each tier FANOUT times as large as the one below. FANOUT segments
-of one tier are merged, so a document is rewritten about once per tier, and a tier has fewer than FANOUT segments.
+of one tier and level are merged, so a document is rewritten about once per tier, and a tier has fewer than FANOUT
+segments of a level.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from denslice.store.manifest import SegmentEntry
+from denslice.store.manifest import FULL, QUICK, SegmentEntry
 
 FANOUT = 8
 SEGMENT_DOCS = 1 << 18  # documents at which a writer begins the next segment
@@ -24,19 +25,20 @@ def is_full(entry: SegmentEntry) -> bool:
 
 
 def worn(entries: Sequence[SegmentEntry]) -> list[SegmentEntry]:
-    """Return the segments that `merge()` rewrites: those that are not full or have many deleted rows."""
-    found = [one for one in entries if not is_full(one) or one.deleted > MUCH_DELETED * one.rows]
-    return [] if len(found) == 1 and not found[0].deleted else found
+    """Return the segments that `merge()` rewrites, level by level: those not full or with many deleted rows."""
+    worn = [one for one in entries if not is_full(one) or one.deleted > MUCH_DELETED * one.rows]
+    levels = ([one for one in worn if one.level == level] for level in (QUICK, FULL))
+    return [one for found in levels if len(found) != 1 or found[0].deleted for one in found]
 
 
 def due(entries: Sequence[SegmentEntry]) -> list[SegmentEntry]:
     """Return the segments to merge after a commit: the lowest tier with FANOUT segments, or none."""
-    tiers: dict[int, list[SegmentEntry]] = defaultdict(list)
+    tiers: dict[tuple[int, str], list[SegmentEntry]] = defaultdict(list)
     for entry in entries:
         if entry.deleted > MOSTLY_DELETED * entry.rows and entry.rows >= FANOUT:
             return [entry]
         if not is_full(entry):
-            tiers[tier(entry)].append(entry)
+            tiers[tier(entry), entry.level].append(entry)
     return next((tiers[one] for one in sorted(tiers) if len(tiers[one]) >= FANOUT), [])
 
 

@@ -87,6 +87,10 @@ class TransformerEncoder:
         """Return lexical weights (n, V) and dense vectors (n, D) of queries, which have a length limit of their own."""
         return self._encode(texts, self.model.config.query_length, self.model.config.query_prompt)
 
+    def quick(self) -> TransformerEncoder:
+        """Raise InputError: only the embedded model has a quick side."""
+        raise InputError("this model cannot read documents quickly; only mini has a table of words for that")
+
     def text_lengths(self, texts: Sequence[str]) -> None:
         """Return None: the weights do not depend on lengths."""
 

@@ -1,0 +1,92 @@
+"""WordTable: the quick side of a model, a vector for each word and a small network over their sum.
+
+A text's quick vector approximates the one that the whole model gives it, from nothing but its BM25 weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+import numpy as np
+
+from denslice.errors import InputError
+from denslice.store.vocabulary import WordIds
+from denslice.vectors import Floats, Ints
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+TABLE_FILE = "words.npz"
+TINY = np.float32(1e-12)
+
+
+@dataclass(frozen=True)
+class WordTable:
+    """Rows of words, then rows that all other words share; and the network from a sum of rows to a vector."""
+
+    places: dict[str, int]  # the rows of words that have one of their own
+    rows: Floats  # (words + shared, width)
+    straight: Floats  # (width, dimensions)
+    inner: Floats  # (width, neurons)
+    inner_bias: Floats
+    outer: Floats  # (neurons, dimensions)
+    outer_bias: Floats
+
+    @classmethod
+    def load(cls, folder: Path) -> WordTable:
+        """Read the table of a model folder; raise InputError if it has none."""
+        path = folder / TABLE_FILE
+        if not path.is_file():
+            raise InputError(f"the model folder {folder} has no {TABLE_FILE}, so it cannot read documents quickly")
+        with np.load(path) as stored:
+            words = stored["words"].tobytes().decode().split("\n")
+            rows = stored["rows"].astype(np.float32) * stored["scale"].astype(np.float32)[:, None]
+            names = ("straight", "inner", "inner_bias", "outer", "outer_bias")
+            network = [stored[name].astype(np.float32) for name in names]
+        return cls({word: row for row, word in enumerate(words)}, rows, *network)
+
+    def row_of(self, word: str) -> int:
+        """Return the row of a word: its own, or one that it shares with others."""
+        row = self.places.get(word)
+        return row if row is not None else self._shared(word)
+
+    def _shared(self, word: str) -> int:
+        return len(self.places) + crc32(word.encode("utf-8", "surrogatepass")) % (len(self.rows) - len(self.places))
+
+    def vectors(self, weights: sp.csr_array, row_of: Ints) -> Floats:
+        """Return the vectors of texts with these weights: of length 1, or 0 without words.
+
+        `row_of` has the rows of tokens.
+        """
+        columns = np.unique(weights.indices)
+        few = weights[:, columns] if len(columns) < weights.shape[1] else weights
+        unit = _unit(few @ self.rows[row_of[columns]]) * np.float32(self.rows.shape[1] ** 0.5)
+        bent = np.maximum(unit @ self.inner + self.inner_bias, 0) @ self.outer + self.outer_bias
+        has_words = np.diff(weights.indptr) > 0
+        found: Floats = _unit(unit @ self.straight + bent) * has_words[:, None]
+        return found
+
+
+class TokenRows:
+    """The rows of the tokens of a vocabulary that grows."""
+
+    def __init__(self, table: WordTable, words: WordIds) -> None:
+        self._table, self._words = table, words
+        self._rows = np.zeros(0, dtype=np.int64)
+
+    def all(self) -> Ints:
+        """Return the row of each token so far."""
+        known = len(self._rows)
+        if known < len(self._words):
+            new = [self._table.row_of(self._words.word(id)) for id in range(known, len(self._words))]
+            self._rows = np.concatenate([self._rows, np.array(new, dtype=np.int64)])
+        return self._rows
+
+
+def _unit(vectors: Floats) -> Floats:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    found: Floats = (vectors / np.maximum(lengths, TINY)).astype(np.float32)
+    return found
