@@ -15,9 +15,12 @@ import numpy as np
 import pytest
 
 from denslice import Index
+from denslice.encoders.bm25 import Bm25, Bm25Config
 from denslice.encoders.model_config import ModelConfig
 from denslice.encoders.onnx.export import export_onnx
 from denslice.encoders.onnx_model import OnnxModel
+from denslice.encoders.word_table import TokenRows, WordTable
+from denslice.store.vocabulary import Growth, Vocabulary
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("onnx")
@@ -282,3 +285,48 @@ def test_passages_have_every_text_once_in_order() -> None:
     assert min(sizes) >= 150
     assert 600 < max(sizes) < 1300
     assert passages([], 1) == []
+
+
+def test_a_table_of_words_learns_the_vectors_of_texts(tmp_path: Path) -> None:
+    table = importlib.import_module("mini_table")
+    texts = [
+        f"{noun} {verb} the {other}"
+        for noun in ("cats", "dogs", "mice")
+        for verb in ("chase", "see")
+        for other in ("men", "boats", "zebu")
+    ]
+    config = Bm25Config(language="english", b=0.3)
+    bags = table.joined_bags([table.bags_of(texts[:7], config), table.bags_of(texts[7:], config)])
+    together = table.bags_of(texts, config)
+    for at in range(len(texts)):
+        own, same = (
+            sorted(
+                (one.words[number], weight) for number, weight in zip(one.numbers[part], one.weights[part], strict=True)
+            )
+            for one in (bags, together)
+            for part in [slice(one.starts[at], one.starts[at + 1])]
+        )
+        assert own == same
+    words = table.frequent_words(bags, 6)
+    assert len(words) == 6
+    assert not any(word.startswith("~") for word in words)
+    places = {word: at for at, word in enumerate(words)}
+    assert table.row_of(words[2], places, 3) == 2
+    assert 6 <= table.row_of("mitochondria", places, 3) < 9
+    torch.manual_seed(5)
+    wanted = torch.nn.functional.normalize(torch.randn(len(texts), 4), dim=1)
+    lesson = table.TableLesson(6, 3, 8, 16, steps=300, batch=18, bank=4, lr=0.02, rows=0.0)
+    rows = table.TableTexts(bags, words, 3, torch.device("cpu"))
+    made = table.TaughtTable(9, 8, 16, 4)
+    lines: list[str] = []
+    table.teach_table(made, rows, wanted, lesson, lines.append)
+    found = made(*rows.some(torch.arange(len(texts))))
+    assert (found * wanted).sum(1).mean() > 0.9
+    alone = made(*rows.some(torch.tensor([4])))
+    torch.testing.assert_close(alone[0], found[4])
+    assert lines[0].startswith("table, step 0")
+    table.write_table(made, words, tmp_path)
+    stored, vocabulary = WordTable.load(tmp_path), Growth(Vocabulary())
+    weights = Bm25(config, vocabulary).encode_docs(texts).lexical
+    read = stored.vectors(weights, TokenRows(stored, vocabulary).all())
+    assert (read * found.detach().numpy()).sum(1).min() > 0.99

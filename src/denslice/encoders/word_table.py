@@ -5,6 +5,7 @@ A text's quick vector approximates the one that the whole model gives it, from n
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,7 +28,7 @@ TINY = np.float32(1e-12)
 class WordTable:
     """Rows of words, then rows that all other words share; and the network from a sum of rows to a vector."""
 
-    places: dict[str, int]  # the rows of words that have one of their own
+    places: Mapping[str, int]  # the rows of words that have one of their own
     rows: Floats  # (words + shared, width)
     straight: Floats  # (width, dimensions)
     inner: Floats  # (width, neurons)
@@ -49,12 +50,8 @@ class WordTable:
         return cls({word: row for row, word in enumerate(words)}, rows, *network)
 
     def row_of(self, word: str) -> int:
-        """Return the row of a word: its own, or one that it shares with others."""
-        row = self.places.get(word)
-        return row if row is not None else self._shared(word)
-
-    def _shared(self, word: str) -> int:
-        return len(self.places) + crc32(word.encode("utf-8", "surrogatepass")) % (len(self.rows) - len(self.places))
+        """Return the row of a word."""
+        return row_of(word, self.places, len(self.rows) - len(self.places))
 
     def vectors(self, weights: sp.csr_array, row_of: Ints) -> Floats:
         """Return the vectors of texts with these weights: of length 1, or 0 without words.
@@ -84,6 +81,12 @@ class TokenRows:
             new = [self._table.row_of(self._words.word(id)) for id in range(known, len(self._words))]
             self._rows = np.concatenate([self._rows, np.array(new, dtype=np.int64)])
         return self._rows
+
+
+def row_of(word: str, places: Mapping[str, int], shared: int) -> int:
+    """Return the row of a word: its own, or one of those that all other words share."""
+    own = places.get(word)
+    return len(places) + crc32(word.encode("utf-8", "surrogatepass")) % shared if own is None else own
 
 
 def _unit(vectors: Floats) -> Floats:
