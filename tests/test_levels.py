@@ -180,7 +180,7 @@ def test_a_model_without_a_table_says_so(tmp_path: Path) -> None:
 def test_the_command_goes_on_where_it_was_left(tmp_path: Path, model: str) -> None:
     index = created(tmp_path / "my.idx", model)
     index.deepen(2)
-    assert "deepened 5 documents" in denslice("deepen", index.path).stdout
+    assert "deepened 5 documents of" in denslice("deepen", index.path).stdout
     assert "nothing to deepen" in denslice("deepen", index.path).stdout
     assert "quick            0" in denslice("info", index.path).stdout
 

@@ -25,6 +25,8 @@ def index(
     ],
     to: Annotated[Path, typer.Option(metavar="INDEX", help="Folder of the index: a new one, or one to add to.")],
     report: ReportFile = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Leave documents at the quick level for now.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Encode documents fully at once.")] = False,
     wait: Wait = 10.0,
     ray: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Build a cluster of shards on Ray: host:port, auto or local.")
@@ -38,6 +40,7 @@ def index(
 
     Folders are followed: `denslice sync` finds what has changed in them since.
     """
+    from denslice.cli.deepen_command import deepen
     from denslice.cli.output import counted, file_progress, seconds, size, write_line
     from denslice.cli.skipped_output import tell_skipped, write_report
     from denslice.index.from_files import index_files
@@ -48,12 +51,13 @@ def index(
     began = time.perf_counter()
     with file_progress("indexing") as bar:
         if ray is None and shards is None:
-            done, made = index_files(inputs, to, chosen, reading, bar, wait)
-            stored = made.bytes
+            done, made = index_files(inputs, to, chosen, reading, bar, wait, level(quick, full))
+            stored, waiting = made.bytes, made.quick
         else:
             from denslice.cluster.cluster_build import Workers
             from denslice.cluster.index_on_ray import index_on_ray
 
+            waiting = 0
             count, stored = index_on_ray(inputs, to, chosen, ray, shards, Workers(cpus, gpus), bar, wait)
             done = Synced(documents=count)
     took = seconds(time.perf_counter() - began)
@@ -61,3 +65,15 @@ def index(
     write_line(f"indexed {counted(done.documents, 'document')}{passages} into {to} ({took}, {size(stored)})")
     tell_skipped(done)
     write_report(report, done)
+    if waiting and not quick:
+        deepen(to, wait)
+
+
+def level(quick: bool, full: bool) -> str | None:
+    """Return the level that was asked for."""
+    from denslice.errors import InputError
+    from denslice.store.manifest import FULL, QUICK
+
+    if quick and full:
+        raise InputError("--quick and --full exclude each other")
+    return QUICK if quick else FULL if full else None

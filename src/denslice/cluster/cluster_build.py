@@ -26,8 +26,9 @@ from denslice.cluster.shard import Head, new_shard
 from denslice.cluster.spool import Spool, write_spool
 from denslice.errors import DensliceError, InputError
 from denslice.index.doc_batches import DocBatch, cut_docs, encode_batches
-from denslice.index.from_files import Counter, texts_only
+from denslice.index.from_files import texts_only
 from denslice.index.index import Index
+from denslice.index.quick_pass import Counter
 from denslice.index.writer import SAMPLE
 from denslice.options import IndexKeywords
 from denslice.records import Doc

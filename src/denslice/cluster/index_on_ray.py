@@ -13,8 +13,9 @@ from denslice.cluster.input_parts import VECTORS_SUFFIX
 from denslice.cluster.replicas import ReplicaOptions
 from denslice.corpus.documents import read_docs
 from denslice.errors import InputError
-from denslice.index.from_files import Counter, check_options
+from denslice.index.from_files import check_options
 from denslice.index.index import Index
+from denslice.index.quick_pass import Counter
 from denslice.options import IndexKeywords
 from denslice.store.snapshot import Snapshot
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from denslice.encoders.bm25 import Bm25, Bm25Config
-from denslice.encoders.mini import EMBEDDED, is_earlier, is_exported, known_to_model, load_mini, mini_options
+from denslice.encoders.mini import EMBEDDED, has_table, is_earlier, is_exported, known_to_model, load_mini, mini_options
 from denslice.encoders.ready_vectors import ReadyVectors, VectorsConfig
 from denslice.encoders.torch.loader import load_model, model_options
 from denslice.store.vocabulary import WordIds
@@ -88,6 +88,12 @@ def model_languages(name: str, options: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the languages that the model of an encoder knows; none if it has no model, or one of all languages."""
     model = options.get("model", name)
     return known_to_model(model) if name == EMBEDDED or is_exported(model) else ()
+
+
+def is_quicker(name: str, options: Mapping[str, Any]) -> bool:
+    """Return whether an encoder has a quick side, which reads documents quicker than the encoder itself."""
+    model = options.get("model", name)
+    return (name == EMBEDDED or is_exported(model)) and has_table(model)
 
 
 def has_earlier_model(name: str, options: Mapping[str, Any]) -> bool:

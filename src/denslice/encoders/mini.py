@@ -19,7 +19,7 @@ import numpy as np
 from denslice.encoders.bm25 import Bm25, Bm25Config
 from denslice.encoders.onnx_model import ONNX_FILE, ModelOutput, OnnxModel, model_config, model_files
 from denslice.encoders.word_pieces import DOC_SIDE, QUERY_SIDE, LocatedWords, locate_words, occurrences, pooled
-from denslice.encoders.word_table import TokenRows, WordTable
+from denslice.encoders.word_table import TABLE_FILE, TokenRows, WordTable
 from denslice.errors import InputError
 from denslice.store.vocabulary import WordIds
 from denslice.vectors import Encoded, Floats, Ints, Phrases, Weights
@@ -189,6 +189,11 @@ def is_earlier(options: Mapping[str, Any]) -> bool:
 def known_to_model(name: str) -> tuple[str, ...]:
     """Return the languages that a model was trained on; none if it is not limited to any."""
     return model_config(_folder(name)).languages
+
+
+def has_table(name: str) -> bool:
+    """Return whether a model can read documents quickly."""
+    return (_folder(name) / TABLE_FILE).is_file()
 
 
 def is_exported(name: str) -> bool:

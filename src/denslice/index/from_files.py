@@ -9,23 +9,25 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 import scipy.sparse as sp
 
+from denslice import encoders
 from denslice.analysis.languages import language_named
 from denslice.corpus.compression import ending, is_compressed
 from denslice.corpus.documents import is_collection, read_docs, read_vectors
 from denslice.errors import DensliceError, InputError, LockedError
 from denslice.index.index import Index
 from denslice.index.index_info import IndexInfo
-from denslice.index.sync import FileCounter, FolderSync, Synced
-from denslice.index.writer import Writer
-from denslice.options import IndexKeywords, ReadOptions
+from denslice.index.quick_pass import IndexingCounter, Intake
+from denslice.index.sync import FileCounter, Synced
+from denslice.options import IndexKeywords, IndexOptions, ReadOptions
 from denslice.records import Doc
 from denslice.store import lock
 from denslice.store import manifest as manifests
 from denslice.store.files import sync_folder
+from denslice.store.manifest import FULL, QUICK
 from denslice.vectors import stacked
 
 READY = ".npz"
@@ -33,20 +35,6 @@ LINES = (".jsonl", ".ndjson", ".tsv")  # formats that have as many documents as 
 
 Filled = TypeVar("Filled")
 Vectors = tuple[list[str], sp.csr_array]
-
-
-class Counter(Protocol):
-    """Shows the progress of indexing."""
-
-    def expect(self, total: int | None) -> None:
-        """Set the number of documents, or None if it is unknown."""
-
-    def advance(self, count: int) -> None:
-        """Add to the number of documents that are done."""
-
-
-class IndexingCounter(Counter, FileCounter, Protocol):
-    """Shows the progress of indexing documents, or files."""
 
 
 class Inputs(NamedTuple):
@@ -66,11 +54,18 @@ class Inputs(NamedTuple):
 
 
 def index_files(
-    inputs: Sequence[str], to: Path, chosen: IndexKeywords, reading: ReadOptions, counter: IndexingCounter, wait: float
+    inputs: Sequence[str],
+    to: Path,
+    chosen: IndexKeywords,
+    reading: ReadOptions,
+    counter: IndexingCounter,
+    wait: float,
+    level: str | None = None,
 ) -> tuple[Synced, IndexInfo]:
     """Add the inputs to the index at `to`, which is created with the chosen options if it does not exist.
 
-    Return what was found and done, and the description of the index.
+    Documents are added at the level, or else at the quick one if the encoder has a quick side. Then a new index can be
+    searched as soon as it has its first part. Return what was found and done, and the description of the index.
     """
     there = _existing(to, chosen)
     if any(name.endswith(READY) for name in inputs):
@@ -88,7 +83,12 @@ def index_files(
         docs = texts_only(docs)
     if not followed:
         counter.expect(_expected([Path(name) for name in once]))
-    return _fill(to, there, chosen, lambda index: _add_all(index, docs, followed, reading, counter, wait))
+    level = level or _first_level(there, chosen)
+    intake = Intake(docs, followed, reading, counter, wait)
+    if there is None and level == QUICK:
+        info = _grown(to, chosen, intake)
+        return intake.done, info
+    return _fill(to, there, chosen, lambda index: _taken(index, intake, level))
 
 
 def sync_files(
@@ -125,34 +125,37 @@ def _synced_into(
     return done[0].documents
 
 
-def _add_all(
-    index: Index,
-    docs: Iterator[Doc],
-    followed: Sequence[Path],
-    reading: ReadOptions,
-    counter: IndexingCounter,
-    wait: float,
-) -> Synced:
-    """Add documents that are read once, and follow folders and files without deleting anything, in one commit."""
-    done: list[Synced] = []
-
-    def work(writer: Writer) -> int:
-        added = writer.add_docs(docs)
-        found = FolderSync.of(writer.base, followed, reading, deletes=False, counter=counter) if followed else None
-        synced = found.synced(writer, found.work(writer)) if found else Synced()
-        if found:
-            _check_anything(followed, synced)
-        done.append(replace(synced, documents=synced.documents + added))
-        return done[0].documents
-
-    index.write(work, wait, counter.advance if not followed else None)
-    return done[0]
+def _first_level(there: Index | None, chosen: IndexKeywords) -> str:
+    """Return the level at which documents are added first."""
+    if there is None:
+        encoder, options = IndexOptions(**chosen).encoder, dict(chosen.get("options") or {})
+    else:
+        info = there.info()
+        encoder, options = info.encoder, dict(info.encoder_options)
+    return QUICK if encoders.is_quicker(encoder, options) else FULL
 
 
-def _check_anything(followed: Sequence[Path], synced: Synced) -> None:
-    """Raise InputError if folders hold nothing at all, not even files that were skipped: a path may be wrong."""
-    if not (synced.added or synced.changed or synced.unchanged or synced.gone or synced.problems):
-        raise InputError(f"{followed[0]}: nothing to read in this folder; hidden and ignored files are left out")
+def _taken(index: Index, intake: Intake, level: str) -> Synced:
+    intake.take_all(index, level)
+    return intake.done
+
+
+def _grown(to: Path, chosen: IndexKeywords, intake: Intake) -> IndexInfo:
+    """Create an index that is there with its first part and grows. After an error nothing is left of it.
+
+    Ctrl-C leaves what it has.
+    """
+    more, info = _built(to, chosen, intake.take_part)
+    if not more:
+        return info
+    try:
+        with Index.open(to) as index:
+            while intake.take_part(index):
+                pass
+            return index.info()
+    except DensliceError:
+        shutil.rmtree(to)
+        raise
 
 
 def new_index(to: Path, chosen: IndexKeywords, fill: Callable[[Index], object]) -> Index:

@@ -23,6 +23,7 @@ from denslice.index.writer import Writer
 from denslice.options import ReadOptions
 from denslice.records import Doc
 from denslice.store.followed_files import FileList, FollowedRoot, read_list
+from denslice.store.manifest import FULL
 from denslice.store.snapshot import Snapshot
 
 MISSING_PACKAGE = "missing package"
@@ -74,6 +75,7 @@ class FolderSync:
     _before: dict[str, str] = field(default_factory=dict)  # of a document, the one whose passages may be reused
     _claims: dict[str, Key] = field(default_factory=dict)  # the first file that has each id
     _written: set[str] = field(default_factory=set)
+    _expected: list[int] = field(default_factory=list)  # the sizes of all files that have changed, if some are left
 
     @classmethod
     def of(
@@ -118,11 +120,21 @@ class FolderSync:
             problems=tuple(problem for one in self.plans for problem in one.problems),
         )
 
-    def work(self, writer: Writer) -> int:
+    def read_only(self, files: int) -> int:
+        """Read at most so many of the files that have changed, and return how many are left for the next sync."""
+        self._expected = [self.plans[number].found[name].size for number, name in self._tasks()]
+        left = 0
+        for one in self.plans:
+            left += max(0, len(one.to_read) - files)
+            one.to_read = one.to_read[:files]
+            files -= len(one.to_read)
+        return left
+
+    def work(self, writer: Writer, level: str = FULL) -> int:
         """Read what changed, and write and delete its documents; return how many documents were written."""
         self._begin(writer.base)
         self._check_known_problems()
-        written = writer.add_cut(self._docs(writer.base), self._before)
+        written = writer.add_cut(self._docs(writer.base), self._before, level)
         replaced = sum(map(len, writer.gone.values()))
         self.deleted = writer.delete(sorted(self._old_ids() - self._claims.keys())) - replaced
         for one, files in zip(self.plans, self._lists, strict=True):
@@ -180,13 +192,17 @@ class FolderSync:
 
     def _docs(self, base: Snapshot) -> Iterator[CutDoc]:
         """Yield the documents to write: of new and changed files, then those that a file left to another one."""
-        tasks = [(number, name) for number, one in enumerate(self.plans) for name in one.to_read]
-        sizes = [self.plans[number].found[name].size for number, name in tasks]
+        tasks = self._tasks()
+        sizes = self._expected or [self.plans[number].found[name].size for number, name in tasks]
         if self.counter:
-            self.counter.expect_files(len(tasks), sum(sizes))
+            self.counter.expect_files(len(sizes), sum(sizes))
         yield from self._read(tasks, base, None)
         for number, names in self._inherited().items():
             yield from self._read([(number, name) for name in names], base, self._old_ids() - self._written)
+
+    def _tasks(self) -> list[tuple[int, str]]:
+        """Return the files to read, with the numbers of their roots."""
+        return [(number, name) for number, one in enumerate(self.plans) for name in one.to_read]
 
     def _inherited(self) -> dict[int, list[str]]:
         """Return the unchanged files that own a document now, because the file that owned it has it no longer."""

@@ -105,15 +105,16 @@ class Writer:
         """Encode and store documents, and return how many were stored."""
         return self._encode(cut_docs(checked_docs(docs), self.base.manifest.passages), self._encoder(level))
 
-    def add_cut(self, docs: Iterable[CutDoc], before: Mapping[str, str]) -> int:
-        """Store documents that are cut already, and return how many were stored. Only new passages are encoded.
+    def add_cut(self, docs: Iterable[CutDoc], before: Mapping[str, str], level: str = FULL) -> int:
+        """Store documents that are cut already, and return how many were stored.
 
-        `before` names, for the ids of new documents, the stored ones that they are made of: by default those with the
-        same ids.
+        At the full level, only new passages are encoded. `before` names, for the ids of new documents, the stored ones
+        that they are made of: by default those with the same ids.
         """
-        encoder = self._encoder()
+        encoder = self._encoder(level)
         checked = (CutDoc(next(checked_docs([one.doc], at)), one.places) for at, one in enumerate(docs))
-        return self._encode(checked, encoder, known_passages(self.base, before, encoder))
+        known = known_passages(self.base, before, encoder) if self._level == FULL else None
+        return self._encode(checked, encoder, known)
 
     def add_encoded(self, batches: Iterable[DocBatch]) -> int:
         """Store documents that were encoded with this vocabulary, and return how many were stored."""
