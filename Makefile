@@ -28,6 +28,7 @@ crash: $(VENV)/dev            ## kills, readers beside a writer, few handles, an
 	@$(BIN)/python tests/kill_writer.py --kills 1000
 	@$(BIN)/python tests/kill_upgrade.py --kills 200
 	@$(BIN)/python tests/kill_sync.py --edits 100
+	@$(BIN)/python tests/kill_deepen.py --kills 200
 	@$(BIN)/python tests/many_commits.py --commits 10000
 	@$(BIN)/python tests/readers.py --commits 100 --docs 500
 	@for use in read add merge; do for kind in texts vectors; do \

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,13 +16,15 @@ import pytest
 from command_line import denslice
 from denslice import Index, InputError, open_index
 from denslice.encoders.word_table import TABLE_FILE, TokenRows, WordTable
+from denslice.index.quick_pass import FIRST_PART, Intake
 from denslice.index.writer import Writer
+from denslice.options import ReadOptions
+from denslice.records import Doc
 from denslice.store.manifest import LEVELS, QUICK
 from denslice.store.vocabulary import Growth, Vocabulary
 from denslice.vectors import csr
+from small_tables import MINI, WORDS, write_table
 
-MINI = Path(__file__).parent.parent / "src" / "denslice" / "mini"
-WORDS = ["fox", "sleep", "night", "heat", "pump", "wing", "layer", "bread", "oven"]
 LONG = " ".join(f"Part {n}. Foxes sleep by day in the old oven number {n}, and bake bread at night." for n in range(99))
 DOCS: list[dict[str, Any]] = [
     {"id": "fox", "title": "Animals", "text": "Foxes sleep by day and hunt at night.", "meta": {"year": 2001}},
@@ -41,21 +46,6 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     shutil.copytree(MINI, folder)
     write_table(folder)
     return str(folder)
-
-
-def write_table(folder: Path, dimensions: int = 384) -> None:
-    dice = np.random.default_rng(1)
-    np.savez(
-        folder / TABLE_FILE,
-        words=np.frombuffer("\n".join(WORDS).encode(), np.uint8),
-        rows=dice.integers(-127, 128, (len(WORDS) + 4, 16)).astype(np.int8),
-        scale=dice.uniform(0.01, 0.02, len(WORDS) + 4).astype(np.float16),
-        straight=dice.normal(size=(16, dimensions)).astype(np.float16),
-        inner=dice.normal(size=(16, 8)).astype(np.float16),
-        inner_bias=dice.normal(size=8).astype(np.float16),
-        outer=dice.normal(size=(8, dimensions)).astype(np.float16),
-        outer_bias=dice.normal(size=dimensions).astype(np.float16),
-    )
 
 
 def created(path: Path, model: str, level: str = "quick") -> Index:
@@ -205,3 +195,82 @@ def test_a_vector_is_what_the_table_and_the_network_define(tmp_path: Path) -> No
         assert vector == pytest.approx(out / np.linalg.norm(out), abs=1e-5)
     assert table.row_of("oven") == WORDS.index("oven")
     assert table.row_of("zebra") >= len(WORDS)
+
+
+def jsonl(path: Path, count: int, *more: dict[str, Any]) -> Path:
+    docs = [*({"id": str(number), "text": f"fox {number} sleeps"} for number in range(count)), *more]
+    path.write_text("".join(json.dumps(doc) + "\n" for doc in docs))
+    return path
+
+
+def test_the_index_command_deepens_what_it_has_added_quickly(tmp_path: Path, model: str) -> None:
+    docs, to = jsonl(tmp_path / "docs.jsonl", 3), tmp_path / "my.idx"
+    told = denslice("index", docs, "--to", to, "--encoder", model).stdout
+    assert "indexed 3 documents" in told
+    assert "deepened 3 documents" in told
+    told = denslice("index", jsonl(tmp_path / "more.jsonl", 5), "--to", to, "--quick").stdout
+    assert "deepened" not in told
+    assert open_index(to).info().quick == 5
+    denslice("index", docs, "--to", to, "--full")
+    assert open_index(to).info().quick == 2
+    assert "exclude each other" in denslice("index", docs, "--to", to, "--full", "--quick").stderr
+
+
+def test_a_new_index_grows_part_by_part_and_is_gone_after_an_error(tmp_path: Path, model: str) -> None:
+    docs = jsonl(tmp_path / "docs.jsonl", FIRST_PART + 10)
+    denslice("index", docs, "--to", tmp_path / "my.idx", "--encoder", model, "--quick")
+    info = open_index(tmp_path / "my.idx").info()
+    assert (info.documents, info.quick, info.generation) == (FIRST_PART + 10, FIRST_PART + 10, 2)
+    for wrong, told in (({"id": "7", "text": "again"}, "'7' was already used"), ({"text": 5}, "docs.jsonl")):
+        jsonl(docs, FIRST_PART + 10, wrong)
+        failed = denslice("index", docs, "--to", tmp_path / "new.idx", "--encoder", model)
+        assert told in failed.stderr
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["docs.jsonl", "my.idx"]
+
+
+def test_the_files_of_folders_are_taken_in_parts_too(tmp_path: Path, model: str) -> None:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    for number in range(7):
+        (folder / f"{number}.md").write_text(f"# Note {number}\n\nA fox sleeps in oven {number}.")
+    (folder / "bad.docx").write_bytes(b"no zip")
+    counter = Files()
+    given = iter([Doc("one", "a wing")])
+    with Index.create(tmp_path / "my.idx", model) as index:
+        intake = Intake(given, [folder], ReadOptions(), counter, 10.0, _part=2)
+        parts = 1
+        while intake.take_part(index):
+            parts += 1
+        assert (parts, len(index), index.info().quick) == (3, 8, 8)
+        assert (intake.done.documents, intake.done.added, len(intake.done.problems)) == (8, 8, 1)
+        assert (counter.expected, counter.done) == ([8], 8)
+        assert index.sync().unchanged == 8
+        index.deepen()
+        assert index.search("note 5 oven")[0].id == "notes/5.md"
+
+
+class Files:
+    """Counts files."""
+
+    def __init__(self) -> None:
+        self.expected: list[int] = []
+        self.done = 0
+
+    def expect(self, total: int | None) -> None:
+        raise AssertionError
+
+    def advance(self, count: int) -> None:
+        raise AssertionError
+
+    def expect_files(self, files: int, size: int) -> None:
+        self.expected.append(files)
+
+    def advance_files(self, files: int, size: int) -> None:
+        self.done += files
+
+
+def test_nothing_is_lost_when_deepening_and_adding_are_killed() -> None:
+    script = Path(__file__).with_name("kill_deepen.py")
+    done = subprocess.run([sys.executable, script, "--kills", "8"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "8 kills" in done.stdout

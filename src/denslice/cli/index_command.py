@@ -65,7 +65,7 @@ def index(
     write_line(f"indexed {counted(done.documents, 'document')}{passages} into {to} ({took}, {size(stored)})")
     tell_skipped(done)
     write_report(report, done)
-    if waiting and not quick:
+    if waiting and not (quick or full):
         deepen(to, wait)
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Protocol
 
 from denslice.errors import InputError
-from denslice.index.doc_batches import BATCH
 from denslice.index.index import Index
 from denslice.index.sync import FileCounter, FolderSync, Synced
 from denslice.index.writer import Writer
@@ -64,7 +63,7 @@ class Intake:
     def take_part(self, index: Index) -> bool:
         """Add the next part at the quick level, and return whether there may be more."""
         size, self._part = self._part, 2 * self._part
-        added = index.add(self._unseen(index, size), level=QUICK, wait=self.wait, progress=self._progress)
+        added = index.add(islice(self.docs, size), level=QUICK, wait=self.wait, progress=self._progress)
         self.done = replace(self.done, documents=self.done.documents + added)
         if added == size:
             return True
@@ -84,15 +83,6 @@ class Intake:
     def _progress(self) -> Progress | None:
         """How documents are counted, unless files are."""
         return None if self.followed else self.counter.advance
-
-    def _unseen(self, index: Index, size: int) -> Iterator[Doc]:
-        """Yield the next documents; raise InputError if a part before has one of their ids."""
-        segments, part = index.reader.snapshot.segments, islice(self.docs, size)
-        while some := list(islice(part, BATCH)):
-            ids = [doc.id for doc in some]
-            if there := {id for segment in segments for id in segment.live_rows(ids)}:
-                raise InputError(f"document id {min(there)!r} is given twice")
-            yield from some
 
     def _sync(self, writer: Writer, level: str, at_most: int | None) -> tuple[Synced, int]:
         """Read at most so many files that are followed; return what was found, and how many are left."""
