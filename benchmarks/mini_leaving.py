@@ -16,7 +16,7 @@ from mini_bodies import TextBody
 if TYPE_CHECKING:
     from mini_teach import TwoBodies
 
-CANDIDATES = 260  # most frequent pieces, of which some are chosen
+CANDIDATES = 400  # most frequent pieces, of which some are chosen
 DOUBT, DOUBTED = 2.0, 15  # a piece that was seen rarely is taken to do twice the usual harm, as if seen so often more
 Ints64 = np.ndarray[Any, np.dtype[np.int64]]
 Floats64 = np.ndarray[Any, np.dtype[np.float64]]

@@ -28,6 +28,7 @@ from mini_join import Centred
 FLOOR = 0.02  # added to importances before the logarithm: below it they are all nothing
 REPORT = 100  # steps
 CHUNK = 50_000  # texts that are cut into pieces at one time
+WIDTH = 8  # rows are padded to multiples of it
 Ints32 = np.ndarray[Any, np.dtype[np.int32]]
 Ints64 = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -50,6 +51,7 @@ class Lesson:
     bank: int = 3072  # vectors of other texts that a text is compared with
     noisy_rows: float = 0.3  # share of texts that have random pieces
     noisy_pieces: float = 0.15  # share of their pieces
+    table_steps: int = 6000  # of the table of words
     seed: int = 1
 
     @classmethod
@@ -104,7 +106,7 @@ class Pieces:
         found = []
         for flat, starts, sizes, pad in zip(self._flat, self._starts, self._sizes, self._pads, strict=True):
             at = torch.from_numpy(which).to(flat.device)
-            place = torch.arange(int(sizes[at].max()), device=flat.device)
+            place = torch.arange(-(-int(sizes[at].max()) // WIDTH) * WIDTH, device=flat.device)
             ids = flat[(starts[at, None] + place).clamp(max=len(flat) - 1)].long()
             found.append(torch.where(place < sizes[at, None], ids, pad))
         return found
@@ -123,6 +125,10 @@ class Teacher:
         self.whole = whole.to(device).eval().requires_grad_(False)
         self.pupil = pupil.to(device).train()
         self.lesson, self.device = lesson, device
+        if device.type == "cuda":
+            torch.backends.cuda.enable_cudnn_sdp(False)  # it plans anew for each new shape
+            for body in (*whole.both, *pupil.both):
+                body.hasten()
         for body in pupil.both:
             body.body.embeddings.requires_grad_(False)
         self._ordinary = {body.is_roberta: body.ordinary().to(device) for body in whole.both}
@@ -169,7 +175,7 @@ class Teacher:
         return {"vector": point, "rows": rows, "states": self._state_loss(states, wanted, noisy), "words": words}
 
     def teach(self, pieces: Pieces, told: Callable[[str], None], minutes: float | None = None) -> None:
-        """Take all steps, or as many as fit into some minutes."""
+        """Take all steps, or as many as fit into the minutes."""
         lesson, rng = self.lesson, np.random.default_rng(self.lesson.seed)
         optimizer = torch.optim.AdamW(self._moving, lr=lesson.lr, betas=(0.9, 0.98), weight_decay=0.0)
         weights = {"vector": 1.0, "rows": lesson.rows, "states": lesson.states, "words": lesson.words}

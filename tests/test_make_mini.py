@@ -154,7 +154,7 @@ def test_the_whole_recipe_writes_a_model_that_mini_reads(folders: tuple[Path, Pa
     make = importlib.import_module("make_mini")
     texts, config, out = tmp_path / "texts.txt", tmp_path / "join.toml", tmp_path / "model"
     texts.write_text("\n".join([*SENTENCES, "a red mat", "cats walking on the mat", "the fast dog ran"]))
-    config.write_text("pieces = 5\nafter = [1, 1]\nsteps = 3\nbatch_pieces = 256\nbank = 8\n")
+    config.write_text("pieces = 5\nafter = [1, 1]\nsteps = 3\nbatch_pieces = 256\nbank = 8\ntable_steps = 30\n")
     export_onnx(folders[0], tmp_path / "first", SENTENCES)
     make.join(tmp_path / "first", folders[1], texts, out, config)
     model = OnnxModel(out)
@@ -162,7 +162,8 @@ def test_the_whole_recipe_writes_a_model_that_mini_reads(folders: tuple[Path, Pa
     assert np.linalg.norm(read[0].dense) == pytest.approx(1, abs=1e-4)
     assert len(read[1].importance) == len(read[1].offsets) == 48
     index = Index.create(tmp_path / "my.idx", str(out))
-    index.add([{"id": "1", "text": "the cat sat"}, {"id": "2", "text": "a dog ran"}])
+    index.add([{"id": "1", "text": "the cat sat"}, {"id": "2", "text": "a dog ran"}], level="quick")
+    assert index.deepen() == 2
     assert index.search("cat", mode="lexical").ids == ("1",)
 
 
