@@ -48,6 +48,7 @@ HEAD = {"gentle": 1.0, "bold": 0.3}
 SEARCH = {"lam": 40.0, "b": 0.3, "phrases": 0.3}
 SHARES = (1.0, 1.0)  # of the two bodies in the dense vector
 COUNTED, LONG_TEXTS = 30_000, 220  # texts in which pieces are counted, and long ones on which all else is measured
+QUICK_LAM = 20.0  # λ of the table of words
 TABLE_TEXTS = 800_000  # texts by which the table of words is taught
 SAMPLE = 100_000  # texts by which centres, variances and axes are measured
 HELD_OUT = {"scifact": 0.25, "squad-train-sent": 0.1}  # share of training queries that becomes the dev split
@@ -270,7 +271,7 @@ def teach_words(
     table = TaughtTable(len(words) + lesson.shared, lesson.width, lesson.inner, len(axes)).to(device)
     teach_table(table, TableTexts(bags, words, lesson.shared, device), goals, lesson, tell)
     out.mkdir(parents=True, exist_ok=True)
-    write_table(table, words, out)
+    write_table(table, words, out, QUICK_LAM)
 
 
 def tell(line: str) -> None:

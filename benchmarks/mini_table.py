@@ -143,8 +143,8 @@ def teach_table(
             told(f"table, step {step}: vector {point.item():.4f}, rows {rows.item():.4f}")
 
 
-def write_table(table: TaughtTable, words: Sequence[str], folder: Path) -> None:
-    """Write a taught table to the folder of its model: rows in int8, the network in half precision."""
+def write_table(table: TaughtTable, words: Sequence[str], folder: Path, lam: float) -> None:
+    """Write a taught table to the folder of its model: rows in int8, the network in half precision, and its λ."""
     state = {name: value.detach().float().cpu().numpy() for name, value in table.state_dict().items()}
     levels, scale = rows_quantised(state["table.weight"], EMBEDDING_LEVELS)
     network = {
@@ -156,4 +156,4 @@ def write_table(table: TaughtTable, words: Sequence[str], folder: Path) -> None:
     }
     halves = {name: value.astype(np.float16) for name, value in {"scale": scale, **network}.items()}
     names = np.frombuffer("\n".join(words).encode(), np.uint8)
-    np.savez(folder / TABLE_FILE, words=names, rows=levels, **halves)
+    np.savez(folder / TABLE_FILE, words=names, rows=levels, lam=np.float32(lam), **halves)

@@ -22,5 +22,6 @@ def write_table(folder: Path, dimensions: int = 384) -> None:
         inner=dice.normal(size=(16, 8)).astype(np.float16),
         inner_bias=dice.normal(size=8).astype(np.float16),
         outer=dice.normal(size=(8, dimensions)).astype(np.float16),
+        lam=np.float32(10),
         outer_bias=dice.normal(size=dimensions).astype(np.float16),
     )

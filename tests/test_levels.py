@@ -94,6 +94,20 @@ def test_deepened_completely_it_is_the_index_that_was_encoded_fully(tmp_path: Pa
     assert seen(index) == seen(full)
 
 
+def test_the_default_lam_grows_with_what_is_deep(tmp_path: Path, model: str) -> None:
+    index = Index.create(tmp_path / "my.idx", model)
+    full = index.lam
+    index.add(DOCS[:4], level=QUICK)
+    found = [index.lam]
+    for _ in range(4):
+        index.deepen(1)
+        found.append(index.lam)
+    assert found == pytest.approx([10, 10, 10, 10 + (full - 10) / 2, full])
+    index.add(DOCS[4:5], level=QUICK)
+    hits, same = index.search("foxes in an oven"), index.search("foxes in an oven", lam=10 + (full - 10) * 0.6)
+    assert list(hits.scores) == pytest.approx(list(same.scores))
+
+
 def docs_at(index: Index, level: str) -> list[Any]:
     segments = [segment for segment in index.reader.snapshot.segments if segment.entry.level == level]
     return [doc for segment in segments for doc in segment.live_docs(100)]

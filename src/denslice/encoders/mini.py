@@ -125,7 +125,7 @@ class QuickMini(Mini):
     batch_docs = Bm25.batch_docs
 
     def __init__(self, full: Mini, table: WordTable) -> None:
-        self._model, self._bm25, self.lam = full._model, full._bm25, full.lam
+        self._model, self._bm25, self.lam = full._model, full._bm25, table.lam
         self._words = table
         self._rows = TokenRows(table, self._bm25.words)
 

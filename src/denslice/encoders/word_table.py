@@ -35,6 +35,7 @@ class WordTable:
     inner_bias: Floats
     outer: Floats  # (neurons, dimensions)
     outer_bias: Floats
+    lam: float  # λ for its vectors, which know less than those of the model
 
     @classmethod
     def load(cls, folder: Path) -> WordTable:
@@ -46,8 +47,10 @@ class WordTable:
             words = stored["words"].tobytes().decode().split("\n")
             rows = stored["rows"].astype(np.float32) * stored["scale"].astype(np.float32)[:, None]
             names = ("straight", "inner", "inner_bias", "outer", "outer_bias")
-            network = [stored[name].astype(np.float32) for name in names]
-        return cls({word: row for row, word in enumerate(words)}, rows, *network)
+            straight, inner, inner_bias, outer, outer_bias = (stored[name].astype(np.float32) for name in names)
+            lam = float(stored["lam"])
+        places = {word: row for row, word in enumerate(words)}
+        return cls(places, rows, straight, inner, inner_bias, outer, outer_bias, lam)
 
     def row_of(self, word: str) -> int:
         """Return the row of a word."""

@@ -79,6 +79,19 @@ class QueryReader(ABC):
         return encoders.load(manifest.encoder, manifest.encoder_options, self.snapshot.words, self.languages)
 
     @cached_property
+    def lam(self) -> float:
+        """λ, if a search gives none: that of the encoder, or less while documents of the quick level are there.
+
+        Quick vectors know less than full ones, and one λ keeps the scores of both levels comparable.
+        """
+        manifest = self.snapshot.manifest
+        full, deep = self.encoder.lam, manifest.deep
+        if deep == 1 or not encoders.is_quicker(manifest.encoder, manifest.encoder_options):
+            return full
+        quick = self.encoder.quick().lam
+        return quick + max(0.0, 2 * deep - 1) * (full - quick)
+
+    @cached_property
     def languages(self) -> dict[str, int]:
         """How many passages are in each language, most first; none if the encoder does not recognise them.
 
@@ -187,7 +200,7 @@ class QueryReader(ABC):
         keys, weights, starts = self._weighted(encoded.weights, sliced)
         if mode == "dense":
             starts = np.zeros_like(starts)
-        lam = self.encoder.lam if options.lam is None else options.lam
+        lam = self.lam if options.lam is None else options.lam
         vectors: list[Floats | None] = [None] * (len(starts) - 1)
         if mode != "lexical" and encoded.dense is not None:
             weighed = np.float32(lam) * encoded.dense  # (queries, dimensions)

@@ -53,8 +53,8 @@ class SearchVerbs(ABC):
 
     @property
     def lam(self) -> float:
-        """λ, the weight of the dense score, of the encoder: the default of searches."""
-        return self.reader.encoder.lam
+        """λ, the weight of the dense score: the default of searches."""
+        return self.reader.lam
 
     def __len__(self) -> int:
         return self.reader.statistics.docs

@@ -116,6 +116,12 @@ class Manifest:
         """The number of live documents."""
         return sum(segment.docs for segment in self.segments)
 
+    @property
+    def deep(self) -> float:
+        """The share of documents that are at the full level."""
+        quick = sum(segment.docs for segment in self.segments if segment.level == QUICK)
+        return 1 - quick / max(1, self.docs)
+
     def next_generation(self, **changes: Any) -> Manifest:
         """Return the manifest of the next commit, with these changes."""
         return replace(self, generation=self.generation + 1, commit=new_name(), **changes)
