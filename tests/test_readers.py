@@ -1,13 +1,17 @@
 """Readers in other processes see whole commits only, while a writer adds and merges; and many threads may read."""
 
 import gc
+import sqlite3
 import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 
+from denslice import Index, open_index
 from denslice.store.files import load_array, save_array
 
 SCRIPT = Path(__file__).with_name("readers.py")
@@ -56,3 +60,22 @@ def test_threads_at_different_depths_open_arrays_at_once(tmp_path: Path) -> None
 def _callback(phase: str, info: dict[str, int]) -> None:
     """Python code that runs wherever memory is asked for, so that another thread can take over there."""
     sum(range(50))
+
+
+def test_a_reader_starts_again_if_a_file_goes_while_it_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = Index.create(tmp_path / "my.idx", "bm25")
+    for number in range(3):
+        index.add([{"id": str(number), "text": f"fox {number}"}])
+    connect, merged = sqlite3.connect, list[int]()
+
+    def late(*place: Any, **options: Any) -> Any:
+        if not merged:
+            merged.append(0)
+            merged[0] = index.merge()  # it removes the file that is about to be opened
+        return connect(*place, **options)
+
+    monkeypatch.setattr("denslice.store.docs_sqlite.sqlite3.connect", late)
+    assert sorted(open_index(tmp_path / "my.idx").search("fox").ids) == ["0", "1", "2"]
+    assert merged == [3]

@@ -15,7 +15,7 @@ import numpy as np
 
 from denslice.errors import InputError
 from denslice.store.vocabulary import WordIds
-from denslice.vectors import Floats, Ints
+from denslice.vectors import Floats, Ints, csr
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -61,8 +61,8 @@ class WordTable:
 
         `row_of` has the rows of tokens.
         """
-        columns = np.unique(weights.indices)
-        few = weights[:, columns] if len(columns) < weights.shape[1] else weights
+        columns, at = np.unique(weights.indices, return_inverse=True)
+        few = csr((weights.data, at, weights.indptr), (weights.shape[0], len(columns)))
         unit = _unit(few @ self.rows[row_of[columns]]) * np.float32(self.rows.shape[1] ** 0.5)
         bent = np.maximum(unit @ self.inner + self.inner_bias, 0) @ self.outer + self.outer_bias
         has_words = np.diff(weights.indptr) > 0

@@ -253,6 +253,7 @@ class Documents:
             _check_path(self.path, expected)
             return connection
         except sqlite3.Error as error:
+            _check_path(self.path, expected)  # a writer may have removed the file between the check and its opening
             raise _sqlite_error(self.path, error) from error
         finally:
             os.close(handle)
