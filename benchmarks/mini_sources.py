@@ -20,6 +20,7 @@ from random import Random
 from typing import Any
 
 from journal import ROOT
+from make_mini import is_recent, qrels_of, rows_of
 
 SOURCES = ROOT / "configs" / "join" / "sources.toml"
 SHARE = 12_000_000  # characters of a source
@@ -50,7 +51,7 @@ def collect(folders: Path, collections: Path, out: Path) -> None:
     tested = {run for text in test_texts(collections) for run in runs_of(text)}
     sources = {name: texts_of(folders / name) for name in tomllib.loads(SOURCES.read_text())}
     sources |= {name: training_texts(collections / name) for name in ("medquad", "scitldr", "scifact")}
-    sources["acl"] = training_texts(collections / "acl-title-abstract", is_recent_paper)
+    sources["acl"] = training_texts(collections / "acl-title-abstract", is_recent)
     sources["squad"] = training_texts(collections / "squad-train-sent")
     seen: set[str] = set()
     with out.open("w", encoding="utf-8") as lines:
@@ -70,10 +71,10 @@ def test_texts(collections: Path) -> Iterator[str]:
     """Yield the documents and queries of the test sets; of SciFact, whose abstracts are trained on, the test claims."""
     for name in ("cranfield", "npl", "squad-dev", "fiqa-judged"):
         for file in ("corpus", "queries"):
-            yield from (row["text"] for row in rows(collections / name / f"{file}.jsonl"))
+            yield from (row["text"] for row in rows_of(collections / name / f"{file}.jsonl"))
     scifact = collections / "scifact"
-    asked = {line.split("\t")[0] for line in (scifact / "qrels" / "test.tsv").read_text().splitlines()[1:]}
-    yield from (row["text"] for row in rows(scifact / "queries.jsonl") if row["_id"] in asked)
+    asked = {query for query, *_ in qrels_of(scifact, "test")}
+    yield from (row["text"] for row in rows_of(scifact / "queries.jsonl") if row["_id"] in asked)
 
 
 def runs_of(text: str) -> Iterator[int]:
@@ -83,25 +84,12 @@ def runs_of(text: str) -> Iterator[int]:
 
 
 def training_texts(folder: Path, wanted: Callable[[str], bool] = lambda _: True) -> Iterator[str]:
-    """Yield titles, texts and training queries of a collection."""
-    for row in rows(folder / "corpus.jsonl"):
+    """Yield titles and texts of the documents of a collection that are wanted, and their training queries."""
+    for row in rows_of(folder / "corpus.jsonl"):
         if wanted(row["_id"]):
             yield from (tidy(row.get(key, "")) for key in ("title", "text") if len(row.get(key, "")) >= SHORTEST)
-    asked = {line.split("\t")[0] for line in (folder / "qrels" / "train.tsv").read_text().splitlines()[1:]}
-    yield from (tidy(row["text"]) for row in rows(folder / "queries.jsonl") if row["_id"] in asked)
-
-
-def is_recent_paper(id: str) -> bool:
-    """Return whether an ACL paper may be trained on."""
-    from make_mini import is_recent
-
-    return is_recent(id)
-
-
-def rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a JSONL file."""
-    with path.open(encoding="utf-8") as lines:
-        yield from map(json.loads, lines)
+    asked = {query for query, doc, _ in qrels_of(folder, "train") if wanted(doc)}
+    yield from (tidy(row["text"]) for row in rows_of(folder / "queries.jsonl") if row["_id"] in asked)
 
 
 # --- folders

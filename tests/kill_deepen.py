@@ -18,8 +18,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from denslice import Index
-from denslice.store import manifest as manifests
-from denslice.store.folder import Folder
 from denslice.store.manifest import FULL, QUICK
 from denslice.store.snapshot import Snapshot
 from forked import run_and_exit
@@ -158,7 +156,6 @@ def main() -> int:
         write_table(model)
         path = Path(folder) / "my.idx"
         Index.create(path, str(model)).close()
-        manifests.read(Folder(path))
         told = kill_again_and_again(path, given.kills, given.seed)
         check_whole(path, model)
     sys.stdout.writelines(f"{number:6,} {what}\n" for what, number in told.items())

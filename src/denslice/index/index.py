@@ -122,8 +122,8 @@ class Index(SearchVerbs):
     ) -> int:
         """Add documents in one commit and return how many were added. A document replaces the one with its id.
 
-        With level "quick", a table of words gives the dense vectors instead of the model, which is about a hundred
-        times as fast; `deepen` does the rest later. After any error the index is unchanged. Other writers may commit
+        With level "quick", a table of words gives the dense vectors instead of the model, which is much faster;
+        `deepen` does the rest later. After any error the index is unchanged. Other writers may commit
         while documents are read and encoded; the commit at the end waits up to `wait` seconds for their lock.
         """
         if level not in (QUICK, FULL):
