@@ -1,5 +1,6 @@
 """A small table of words at random, for the quick side of a model."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,13 @@ from denslice.encoders.word_table import TABLE_FILE
 
 MINI = Path(__file__).parent.parent / "src" / "denslice" / "mini"
 WORDS = ["fox", "sleep", "night", "heat", "pump", "wing", "layer", "bread", "oven"]
+
+
+def model_with_table(folder: Path) -> str:
+    """Makes a folder with the embedded model and a table."""
+    shutil.copytree(MINI, folder)
+    write_table(folder)
+    return str(folder)
 
 
 def write_table(folder: Path, dimensions: int = 384) -> None:

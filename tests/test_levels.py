@@ -23,7 +23,7 @@ from denslice.records import Doc
 from denslice.store.manifest import LEVELS, QUICK
 from denslice.store.vocabulary import Growth, Vocabulary
 from denslice.vectors import csr
-from small_tables import MINI, WORDS, write_table
+from small_tables import MINI, WORDS, model_with_table, write_table
 
 LONG = " ".join(f"Part {n}. Foxes sleep by day in the old oven number {n}, and bake bread at night." for n in range(99))
 DOCS: list[dict[str, Any]] = [
@@ -42,10 +42,7 @@ QUERIES = ["how do foxes sleep", "boundary layer", "warm place", "Fuchs", "oven 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The embedded model with a table of words."""
-    folder = tmp_path_factory.mktemp("model") / "mini"
-    shutil.copytree(MINI, folder)
-    write_table(folder)
-    return str(folder)
+    return model_with_table(tmp_path_factory.mktemp("model") / "mini")
 
 
 def created(path: Path, model: str, level: str = "quick") -> Index:
@@ -174,10 +171,11 @@ def test_a_model_without_a_table_says_so(tmp_path: Path) -> None:
     shutil.copytree(MINI, tmp_path / "mini")
     (tmp_path / "mini" / TABLE_FILE).unlink(missing_ok=True)
     index = Index.create(tmp_path / "my.idx", str(tmp_path / "mini"))
-    with pytest.raises(InputError, match=r"has no words\.npz, so it cannot read documents quickly"):
-        index.add(DOCS, level=QUICK)
-    with pytest.raises(InputError, match="level is 'quick' or 'full', not 'deep'"):
-        index.add(DOCS, level="deep")
+    for change in (lambda level: index.add(DOCS, level=level), lambda level: index.sync(tmp_path, level=level)):
+        with pytest.raises(InputError, match=r"the model mini has no words\.npz, so it cannot read documents quickly"):
+            change(QUICK)
+        with pytest.raises(InputError, match="level is 'quick' or 'full', not 'deep'"):
+            change("deep")
     assert len(index) == 0
 
 
@@ -240,6 +238,28 @@ def test_a_new_index_grows_part_by_part_and_is_gone_after_an_error(tmp_path: Pat
         failed = denslice("index", docs, "--to", tmp_path / "new.idx", "--encoder", model)
         assert told in failed.stderr
         assert sorted(path.name for path in tmp_path.iterdir()) == ["docs.jsonl", "my.idx"]
+
+
+def test_a_sync_may_leave_documents_at_the_quick_level(tmp_path: Path, model: str) -> None:
+    folder, to = tmp_path / "notes", tmp_path / "my.idx"
+    folder.mkdir()
+    for number in range(3):
+        (folder / f"{number}.md").write_text(f"# Note {number}\n\nA fox sleeps in oven {number}.")
+    denslice("sync", folder, "--to", to, "--encoder", model, "--quick")
+    index = open_index(to)
+    assert (len(index), index.info().quick) == (3, 3)
+    (folder / "1.md").write_text("# Note 1\n\nThe wing of an aircraft.")
+    assert index.sync().encoded == 1
+    assert index.info().quick == 2
+    (folder / "1.md").write_text("# Note 1\n\nA heat pump.")
+    (folder / "3.md").write_text("# Note 3\n\nBread.")
+    denslice("sync", "--to", to, "--quick")
+    index.refresh()
+    assert (len(index), index.info().quick) == (4, 4)
+    index.deepen()
+    with Index.create(tmp_path / "full.idx", model) as full:
+        full.sync(folder)
+        assert seen(index) == seen(full)
 
 
 def test_the_files_of_folders_are_taken_in_parts_too(tmp_path: Path, model: str) -> None:

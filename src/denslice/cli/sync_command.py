@@ -32,6 +32,7 @@ def sync(
     watch: Annotated[bool, typer.Option("--watch", help="Keep following the folders until stopped.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would change, and change nothing.")] = False,
     report: ReportFile = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Leave documents at the quick level for now.")] = False,
     wait: Wait = 10.0,
     **options: Any,
 ) -> None:
@@ -39,18 +40,19 @@ def sync(
     from denslice.cli.output import file_progress, seconds, write_line
     from denslice.cli.skipped_output import tell_skipped, write_report
     from denslice.index.from_files import sync_files
+    from denslice.store.manifest import FULL, QUICK
 
     reading = ReadOptions(**taken(ReadOptions, options))
     chosen = parsed({name: value for name, value in options.items() if value is not None})
-    began, paths = time.perf_counter(), folders or []
+    began, paths, level = time.perf_counter(), folders or [], QUICK if quick else FULL
     with file_progress("indexing") as bar:
-        index, done = sync_files(paths, to, chosen, reading, bar, wait, dry_run)
+        index, done = sync_files(paths, to, chosen, reading, bar, wait, dry_run, level)
     line = sync_line(done, seconds(time.perf_counter() - began))
     write_line(f"{'would change' if dry_run else 'synced'} {to}: {line}")
     tell_skipped(done)
     write_report(report, done)
     if watch and index is not None and not dry_run:
-        _watch(index, paths, reading, wait, report)
+        _watch(index, paths, reading, wait, report, level)
 
 
 def sync_line(done: Synced, took: str) -> str:
@@ -63,7 +65,9 @@ def sync_line(done: Synced, took: str) -> str:
     return f"{files}, {done.unchanged:,} unchanged ({passages}{took})"
 
 
-def _watch(index: Index, paths: Sequence[Path], reading: ReadOptions, wait: float, report: Path | None) -> None:
+def _watch(
+    index: Index, paths: Sequence[Path], reading: ReadOptions, wait: float, report: Path | None, level: str
+) -> None:
     """Sync whenever files change, until the process is told to stop."""
     from denslice.cli.output import console, seconds, write_line
     from denslice.cli.skipped_output import tell_skipped, write_report
@@ -74,7 +78,7 @@ def _watch(index: Index, paths: Sequence[Path], reading: ReadOptions, wait: floa
     console(stderr=True).print(f"following {', '.join(map(str, folders))}; stop with Ctrl-C")
     for _ in changes(folders, index.path):
         began = time.perf_counter()
-        done = index.sync(paths, text_field=reading.text_field, strict=reading.strict, wait=wait)
+        done = index.sync(paths, level=level, text_field=reading.text_field, strict=reading.strict, wait=wait)
         if done.added or done.changed or done.renamed or done.removed:
             write_line(f"synced {index.path}: {sync_line(done, seconds(time.perf_counter() - began))}")
             tell_skipped(done)

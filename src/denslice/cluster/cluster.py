@@ -24,6 +24,7 @@ from denslice.options import OpenOptions
 from denslice.records import Doc, GivenDocs, Progress, checked_docs, checked_id, checked_ids
 from denslice.store import lock
 from denslice.store.backup import back_up
+from denslice.store.manifest import FULL
 from denslice.store.vocabulary import Growth
 from denslice.vectors import Encoded, dense_rows, lexical_csr
 
@@ -72,8 +73,20 @@ class Cluster(SearchVerbs):
 
     # --- writing
 
-    def add(self, docs: GivenDocs, *, wait: float = lock.WAIT_SECONDS, progress: Progress | None = None) -> int:
-        """Encode documents here, add each to the shard that owns its id, and return how many were added."""
+    def add(
+        self,
+        docs: GivenDocs,
+        *,
+        level: str = FULL,
+        wait: float = lock.WAIT_SECONDS,
+        progress: Progress | None = None,
+    ) -> int:
+        """Encode documents here, add each to the shard that owns its id, and return how many were added.
+
+        The only level is "full": a cluster is not deepened.
+        """
+        if level != FULL:
+            raise InputError(f"a cluster takes documents at the level {FULL!r}, not {level!r}")
 
         def batches(words: Growth) -> Iterator[DocBatch]:
             manifest = self.reader.snapshot.manifest

@@ -99,6 +99,7 @@ def sync_files(
     counter: FileCounter,
     wait: float,
     dry_run: bool = False,
+    level: str = FULL,
 ) -> tuple[Index | None, Synced]:
     """Sync an index with folders and files, and return it; create it if it does not exist.
 
@@ -109,19 +110,21 @@ def sync_files(
         raise InputError(f"{to}: no such index; name the folders to index")
     if index is None and not dry_run:
         done: list[Synced] = []
-        fill = partial(_synced_into, done, paths, reading, counter)
+        fill = partial(_synced_into, done, paths, reading, counter, level)
         return new_index(to, chosen, fill), done[0]
     if index is None:
         with TemporaryDirectory() as folder, Index.create(Path(folder, "new"), "bm25") as empty:
             return None, empty.sync(paths, dry_run=True)
     named, strict = reading.text_field, reading.strict
-    return index, index.sync(paths, text_field=named, strict=strict, dry_run=dry_run, wait=wait, counter=counter)
+    return index, index.sync(
+        paths, level=level, text_field=named, strict=strict, dry_run=dry_run, wait=wait, counter=counter
+    )
 
 
 def _synced_into(
-    done: list[Synced], paths: Sequence[Path], reading: ReadOptions, counter: FileCounter, index: Index
+    done: list[Synced], paths: Sequence[Path], reading: ReadOptions, counter: FileCounter, level: str, index: Index
 ) -> int:
-    done.append(index.sync(paths, text_field=reading.text_field, strict=reading.strict, counter=counter))
+    done.append(index.sync(paths, level=level, text_field=reading.text_field, strict=reading.strict, counter=counter))
     return done[0].documents
 
 

@@ -29,7 +29,7 @@ from denslice.store import lock, snapshot, tiers
 from denslice.store import manifest as manifests
 from denslice.store.backup import back_up
 from denslice.store.folder import Folder
-from denslice.store.manifest import FULL, QUICK, Manifest, SegmentEntry
+from denslice.store.manifest import FULL, Manifest, SegmentEntry
 from denslice.store.snapshot import Snapshot
 from denslice.vectors import dense_rows, lexical_csr
 
@@ -126,8 +126,6 @@ class Index(SearchVerbs):
         `deepen` does the rest later. After any error the index is unchanged. Other writers may commit
         while documents are read and encoded; the commit at the end waits up to `wait` seconds for their lock.
         """
-        if level not in (QUICK, FULL):
-            raise InputError(f"level is {QUICK!r} or {FULL!r}, not {level!r}")
         return self.write(lambda writer: writer.add_docs(docs, level), wait, progress)
 
     def deepen(
@@ -150,6 +148,7 @@ class Index(SearchVerbs):
         self,
         paths: str | Path | Sequence[str | Path] = (),
         *,
+        level: str = FULL,
         delete: bool = True,
         text_field: str | None = None,
         strict: bool = False,
@@ -160,8 +159,8 @@ class Index(SearchVerbs):
         """Make the index hold what folders and files hold, in one commit, and return what changed.
 
         Without paths, everything that the index follows is looked at. Only new and changed files are read, and only
-        passages that the index does not have are encoded. With `delete` false, documents of files that are gone stay;
-        with `dry_run`, nothing is changed.
+        passages that the index does not have are encoded; with level "quick", a table of words reads them, as in `add`.
+        With `delete` false, documents of files that are gone stay; with `dry_run`, nothing is changed.
         """
         given = [Path(one) for one in ([paths] if isinstance(paths, str | Path) else paths)]
         options = ReadOptions(text_field, strict)
@@ -171,7 +170,7 @@ class Index(SearchVerbs):
 
         def work(writer: Writer) -> int:
             found = FolderSync.of(writer.base, given, options, delete, counter)
-            done.append(found.synced(writer, found.work(writer)))
+            done.append(found.synced(writer, found.work(writer, level)))
             return done[0].documents
 
         self.write(work, wait)

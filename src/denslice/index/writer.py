@@ -340,6 +340,8 @@ class Writer:
 
     def _encoder(self, level: str = FULL) -> Encoder:
         """Return the encoder of new documents, which are stored at its level from now on."""
+        if level not in (QUICK, FULL):
+            raise InputError(f"level is {QUICK!r} or {FULL!r}, not {level!r}")
         manifest = self.base.manifest
         full = encoders.load(manifest.encoder, manifest.encoder_options, self.words)
         encoder = full.quick() if level == QUICK else full

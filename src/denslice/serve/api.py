@@ -352,6 +352,9 @@ class WriteRequest(RequestBody):
     """Documents to add in one commit. Each replaces a document with the same id."""
 
     documents: list[NewDocument] = Field(min_length=1)
+    level: Literal["quick", "full"] = Field(
+        "full", description="quick: a table of words reads the documents, and they are to be deepened later."
+    )
 
 
 class DeleteRequest(RequestBody):
@@ -371,6 +374,7 @@ class ServerInfo(BaseModel):
     """The served index and the limits of this server."""
 
     documents: int
+    quick: int = Field(description="How many documents are still at the quick level.")
     generation: int
     encoder: str
     slicing: str | None

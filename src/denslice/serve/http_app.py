@@ -99,7 +99,7 @@ def _add_write_routes(app: FastAPI, service: Service) -> None:
     @app.post("/documents", response_model=api.WriteResponse, responses=errors, dependencies=writing)
     async def add(body: api.WriteRequest) -> Response:
         """Add documents in one commit. Each replaces a document with the same id."""
-        return _json({"documents": await service.add(body.documents), "generation": service.generation})
+        return _json({"documents": await service.add(body.documents, body.level), "generation": service.generation})
 
     @app.delete("/documents", response_model=api.WriteResponse, responses=errors, dependencies=writing)
     async def delete(body: api.DeleteRequest) -> Response:

@@ -10,6 +10,7 @@ from denslice.options import SearchKeywords
 from denslice.queries import Query
 from denslice.rankings import Ranking
 from denslice.records import Doc, GivenDocs, Place
+from denslice.store.manifest import FULL
 
 
 class Searchable(Protocol):
@@ -44,8 +45,8 @@ class Searchable(Protocol):
     def places(self, id: str) -> list[Place] | None:
         """Return where the passages of the document with this id are, in order, or None."""
 
-    def add(self, docs: GivenDocs, *, wait: float = 0.0) -> int:
-        """Add or replace documents in one commit and return how many."""
+    def add(self, docs: GivenDocs, *, level: str = FULL, wait: float = 0.0) -> int:
+        """Add or replace documents in one commit, at the level "quick" or "full", and return how many."""
 
     def delete(self, ids: Iterable[str], *, wait: float = 0.0) -> int:
         """Delete documents in one commit and return how many there were."""

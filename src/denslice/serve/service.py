@@ -129,10 +129,10 @@ class Service:
 
     # --- writing
 
-    async def add(self, documents: Sequence[NewDocument]) -> int:
+    async def add(self, documents: Sequence[NewDocument], level: str) -> int:
         """Add documents in one commit and return how many."""
         given = [one.model_dump(exclude_unset=True) for one in documents]
-        return await self._write(len(documents), self._searchable.add, given)
+        return await self._write(len(documents), partial(self._searchable.add, level=level), given)
 
     async def delete(self, ids: Sequence[str]) -> int:
         """Delete documents in one commit and return how many there were."""
