@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from denslice.serve.deepening_task import DeepeningTask
 from denslice.serve.http_app import make_app
 from denslice.serve.http_server import make_server
 from denslice.serve.limits import Access, Limits
@@ -92,10 +93,15 @@ def received(connection: socket.socket) -> bytes:
 
 
 @contextmanager
-def live(searchable: Searchable, limits: Limits | None = None, access: Access | None = None) -> Iterator[Live]:
+def live(
+    searchable: Searchable,
+    limits: Limits | None = None,
+    access: Access | None = None,
+    deepening: DeepeningTask | None = None,
+) -> Iterator[Live]:
     """A server for the block; ready when it begins, and stopped as by a signal when it ends."""
     limits = limits or Limits()
-    running = make_server(make_app(searchable, limits, access or Access()), limits)
+    running = make_server(make_app(searchable, limits, access or Access(), deepening), limits)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         thread = threading.Thread(target=running.run, args=([listener],))

@@ -6,16 +6,23 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Event
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from command_line import denslice
 from denslice import Index, InputError, open_index
 from denslice.encoders.word_table import TABLE_FILE, TokenRows, WordTable
+from denslice.index.deepening import MOST_COUNTED, FoundCounts, Pace, Stopped, rows_to_deepen
 from denslice.index.quick_pass import FIRST_PART, Intake
 from denslice.index.writer import Writer
 from denslice.options import ReadOptions
@@ -80,7 +87,7 @@ def test_quick_documents_have_words_and_a_vector(tmp_path: Path, model: str) -> 
 
 def test_deepened_completely_it_is_the_index_that_was_encoded_fully(tmp_path: Path, model: str) -> None:
     index, full = created(tmp_path / "quick.idx", model), created(tmp_path / "full.idx", model, "full")
-    assert seen(index) != seen(full)
+    assert seen(open_index(index.path)) != seen(full)
     counts: list[int] = []
     assert index.deepen(3, progress=counts.append) == 3 == sum(counts)
     assert index.info().quick == len(DOCS) - 3
@@ -103,6 +110,73 @@ def test_the_default_lam_grows_with_what_is_deep(tmp_path: Path, model: str) -> 
     index.add(DOCS[4:5], level=QUICK)
     hits, same = index.search("foxes in an oven"), index.search("foxes in an oven", lam=10 + (full - 10) * 0.6)
     assert list(hits.scores) == pytest.approx(list(same.scores))
+
+
+def test_what_searches_found_most_often_is_deepened_first_then_the_newest(tmp_path: Path, model: str) -> None:
+    index = Index.create(tmp_path / "my.idx", model)
+    index.add(DOCS[:3], level=QUICK)
+    index.add(DOCS[3:], level=QUICK)
+    for query, times in (("hot bread", 3), ("wing", 2)):
+        for _ in range(times):
+            index.search(query, k=1, mode="lexical")
+    deep = set[str]()
+    for expected in ("bread", "wing", "none", "german", "long", "pump", "fox"):
+        assert index.deepen(1) == 1
+        deep.add(expected)
+        assert {doc.id for doc in docs_at(index, "full")} == deep
+
+
+@given(
+    commits=st.lists(st.lists(st.integers(0, 20), max_size=8, unique=True), max_size=5),
+    often=st.lists(st.integers(0, 25), unique=True, max_size=12),
+    count=st.integers(0, 20),
+)
+@settings(max_examples=25, deadline=None)
+def test_the_order_of_deepening_is_as_defined(
+    model: str, commits: list[list[int]], often: list[int], count: int
+) -> None:
+    newest: list[str] = []  # at the quick level
+    with TemporaryDirectory() as folder, Index.create(Path(folder) / "my.idx", model) as index:
+        for number, ids in enumerate(commits):
+            names = list(map(str, ids))
+            docs = [{"id": name, "text": f"fox {name}"} for name in names]
+            add = partial(Writer.add_docs, docs=docs, level="full" if number == 1 else QUICK)
+            index.commit_only(add, 10.0)  # a merge would move documents
+            newest = [*(() if number == 1 else reversed(names)), *(name for name in newest if name not in names)]
+        first = [str(id) for id in often if str(id) in newest]
+        chosen = rows_to_deepen(index.reader.snapshot.segments, count, list(map(str, often)))
+        found = [id for segment, rows in chosen for id in segment.ids(rows)]
+        assert sorted(found) == sorted([*first, *(name for name in newest if name not in first)][:count])
+
+
+def test_only_so_many_documents_are_counted_and_those_found_often_stay() -> None:
+    counts = FoundCounts()
+    counts.add(["often", "oft"] * 2)
+    counts.add(["often"])
+    for number in range(5 * MOST_COUNTED):
+        counts.add([str(number)])
+    assert len(counts.often(10 * MOST_COUNTED)) <= 2 * MOST_COUNTED
+    assert counts.often(2) == ["often", "oft"]
+    counts.forget(["often", "gone"])
+    assert counts.often(1) == ["oft"]
+
+
+def test_a_pace_leaves_the_core_to_others_and_the_index_as_it_would_be(tmp_path: Path, model: str) -> None:
+    index, full = created(tmp_path / "quick.idx", model), created(tmp_path / "full.idx", model, "full")
+    index.deepen(1)  # loads the model
+    began, worked = time.perf_counter(), time.thread_time()
+    index.deepen(pace=Pace(0.2, Event()))
+    assert time.perf_counter() - began > 3 * (time.thread_time() - worked)
+    assert seen(index) == seen(full)
+
+
+def test_deepening_that_is_told_to_stop_changes_nothing(tmp_path: Path, model: str) -> None:
+    index, stop = created(tmp_path / "my.idx", model), Event()
+    before = index.commit
+    stop.set()
+    with pytest.raises(Stopped):
+        index.deepen(pace=Pace(1.0, stop))
+    assert (index.commit, index.info().quick) == (before, len(DOCS))
 
 
 def docs_at(index: Index, level: str) -> list[Any]:
@@ -195,7 +269,8 @@ def test_a_vector_is_what_the_table_and_the_network_define(tmp_path: Path) -> No
     rows = TokenRows(table, words)
     weights = np.array([[0.0, 0.5, 0.25, 0.0, 0.0], [0.75, 0.0, 0.0, 0.5, 1.0], [0.0, 0.0, 0.0, 0.0, 0.0]], np.float32)
     starts = np.cumsum([0, *(weights > 0).sum(1)])
-    found = table.vectors(csr((weights[weights > 0], np.nonzero(weights)[1], starts), weights.shape), rows.all())
+    given = csr((weights[weights > 0], np.nonzero(weights)[1], starts), weights.shape)
+    found = table.vectors(given, rows.of(given.indices))
     for row, vector in zip(weights, found, strict=True):
         total = sum(weight * table.rows[table.row_of(words.word(id))] for id, weight in enumerate(row) if weight)
         if np.isscalar(total):

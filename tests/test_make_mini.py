@@ -329,5 +329,5 @@ def test_a_table_of_words_learns_the_vectors_of_texts(tmp_path: Path) -> None:
     table.write_table(made, words, tmp_path, 20.0)
     stored, vocabulary = WordTable.load(tmp_path), Growth(Vocabulary())
     weights = Bm25(config, vocabulary).encode_docs(texts).lexical
-    read = stored.vectors(weights, TokenRows(stored, vocabulary).all())
+    read = stored.vectors(weights, TokenRows(stored, vocabulary).of(weights.indices))
     assert (read * found.detach().numpy()).sum(1).min() > 0.99

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,6 +18,9 @@ from denslice.errors import InputError, MissingExtraError
 from denslice.index.index import Index
 from denslice.options import OpenOptions
 from denslice.serve.limits import Access, Limits
+
+if TYPE_CHECKING:
+    from denslice.serve.deepening_task import DeepeningTask
 
 BACKLOG = 2_048
 
@@ -40,6 +43,12 @@ def serve(
     limit: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="A limit, such as max_k=100; can be repeated.")
     ] = None,
+    deepen: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE", help="Encode documents of the quick level fully meanwhile, with this share of a core."
+        ),
+    ] = None,
     ray: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Serve a cluster of shards on Ray: host:port, auto or local.")
     ] = None,
@@ -61,10 +70,23 @@ def serve(
         _opened(folder.resolve(), on, ray, replicas, complete) as index,
         _listening(host, port) as listener,
     ):
-        running = make_server(make_app(index, limits, access), limits)
+        running = make_server(make_app(index, limits, access, _deepening(index, deepen)), limits)
         shown = f"[{host}]" if ":" in host else host
         typer.echo(f"{folder} ({len(index):,} documents) on http://{shown}:{listener.getsockname()[1]}")
         running.run([listener])
+
+
+def _deepening(index: Index | Cluster, share: float | None) -> DeepeningTask | None:
+    """Return the task that deepens the index, if it is asked for."""
+    if share is None:
+        return None
+    if not 0 < share <= 1:
+        raise InputError(f"--deepen is a share of one core's time, above 0 and at most 1, not {share:g}")
+    if isinstance(index, Cluster):
+        raise InputError("--deepen: a cluster has no documents of the quick level")
+    from denslice.serve.deepening_task import DeepeningTask
+
+    return DeepeningTask(index, share)
 
 
 @contextmanager

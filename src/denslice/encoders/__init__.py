@@ -18,26 +18,31 @@ from denslice.vectors import Encoded, Ints, Phrases
 Languages = Mapping[str, int] | None
 
 
-class Encoder(Protocol):
+class DocEncoder(Protocol):
+    """What encoding documents asks of an encoder."""
+
+    reads: str  # the part of a document that it encodes: "text" or "vector"
+    batch_docs: int  # how many documents it encodes best at a time
+
+    def encode_docs(self, items: Sequence[Any]) -> Encoded:
+        """Return the lexical weights (n, vocabulary) of documents; a growing vocabulary takes in their new tokens."""
+
+    def text_lengths(self, texts: Sequence[str]) -> Ints | None:
+        """Return the lengths that `encode_docs` returns for texts, without encoding them."""
+
+
+class Encoder(DocEncoder, Protocol):
     """All that building an index and searching it ask of an encoder."""
 
     uses_idf: bool  # search multiplies the query's weights by the collection's idf
     lam: float  # λ, the factor of the dense score, if a search gives none
-    reads: str  # the part of a document that it encodes: "text" or "vector"
-    batch_docs: int  # how many documents it encodes best at a time
     has_model: bool  # a model reads each text, which takes much longer than to look up what an index stores of it
-
-    def encode_docs(self, items: Sequence[Any]) -> Encoded:
-        """Return the lexical weights (n, vocabulary) of documents; a growing vocabulary takes in their new tokens."""
 
     def encode_queries(self, items: Sequence[Any]) -> Encoded:
         """Return the lexical weights (n, vocabulary) of queries, over the tokens that the vocabulary has."""
 
     def quick(self) -> Encoder:
         """Return an encoder that reads documents much quicker into the same vectors; itself if it is quick already."""
-
-    def text_lengths(self, texts: Sequence[str]) -> Ints | None:
-        """Return the lengths that `encode_docs` returns for texts, without encoding them."""
 
     def token(self, id: int) -> str:
         """Return the token with this id, for people to read."""

@@ -132,7 +132,7 @@ class QuickMini(Mini):
     def encode_docs(self, texts: Sequence[str]) -> Encoded:
         """Return BM25 weights and quick vectors; as in Mini, a text in a language that is not known has none."""
         plain = self._bm25.encode_docs(texts)
-        dense = self._words.vectors(plain.lexical, self._rows.all())
+        dense = self._words.vectors(plain.lexical, self._rows.of(plain.lexical.indices))
         known = (self._model.knows([self._bm25.analyzer.language_of(text)]) for text in texts)
         return replace(plain, dense=dense * np.fromiter(known, np.bool_, len(texts))[:, None])
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 TABLE_FILE = "words.npz"
 TINY = np.float32(1e-12)
+UNKNOWN = -1  # the row of a token that was not needed yet
 
 
 @dataclass(frozen=True)
@@ -71,19 +72,21 @@ class WordTable:
 
 
 class TokenRows:
-    """The rows of the tokens of a vocabulary that grows."""
+    """The rows of the tokens of a vocabulary that grows, each found when it is first needed."""
 
     def __init__(self, table: WordTable, words: WordIds) -> None:
         self._table, self._words = table, words
         self._rows = np.zeros(0, dtype=np.int64)
 
-    def all(self) -> Ints:
-        """Return the row of each token so far."""
-        known = len(self._rows)
-        if known < len(self._words):
-            new = [self._table.row_of(self._words.word(id)) for id in range(known, len(self._words))]
-            self._rows = np.concatenate([self._rows, np.array(new, dtype=np.int64)])
-        return self._rows
+    def of(self, ids: Ints) -> Ints:
+        """Return an array that has the row of each of these tokens at its id."""
+        rows = self._rows
+        if len(rows) < len(self._words):
+            unknown = np.full(len(self._words) - len(rows), UNKNOWN, dtype=np.int64)
+            self._rows = rows = np.concatenate([rows, unknown])
+        for id in np.unique(ids[rows[ids] == UNKNOWN]).tolist():
+            rows[id] = self._table.row_of(self._words.word(id))
+        return rows
 
 
 def row_of(word: str, places: Mapping[str, int], shared: int) -> int:

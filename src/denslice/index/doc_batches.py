@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from denslice.corpus.passages import cut
-from denslice.encoders import Encoder
+from denslice.encoders import DocEncoder
 from denslice.errors import InputError
 from denslice.grouping import documents_of
 from denslice.index.known_passages import KnownPassages, ReusedPassages, passage_texts
@@ -41,7 +41,9 @@ def cut_docs(docs: Iterable[Doc], do_cut: bool) -> Iterator[CutDoc]:
         yield CutDoc(doc, cut(doc.text) if do_cut else [Place(0, len(doc.text))])
 
 
-def encode_batches(docs: Iterable[CutDoc], encoder: Encoder, known: KnownPassages | None = None) -> Iterator[DocBatch]:
+def encode_batches(
+    docs: Iterable[CutDoc], encoder: DocEncoder, known: KnownPassages | None = None
+) -> Iterator[DocBatch]:
     """Yield the documents with their vectors, in batches of about `encoder.batch_docs`.
 
     Passages that are known are not encoded.
@@ -59,7 +61,7 @@ def encode_batches(docs: Iterable[CutDoc], encoder: Encoder, known: KnownPassage
         yield [doc for doc, _ in batch], _encoded(batch, encoder, known)
 
 
-def _encoded(docs: Sequence[CutDoc], encoder: Encoder, known: KnownPassages | None) -> Encoded:
+def _encoded(docs: Sequence[CutDoc], encoder: DocEncoder, known: KnownPassages | None) -> Encoded:
     """Return the vectors of documents, made of those of their passages."""
     if encoder.reads != "text":
         return encoder.encode_docs([_ready_vector(doc) for doc, _ in docs])
@@ -71,7 +73,7 @@ def _encoded(docs: Sequence[CutDoc], encoder: Encoder, known: KnownPassages | No
     return documents_of(passages, [places for _, places in docs])
 
 
-def _passages(texts: Sequence[str], encoder: Encoder, reused: ReusedPassages | None) -> Encoded:
+def _passages(texts: Sequence[str], encoder: DocEncoder, reused: ReusedPassages | None) -> Encoded:
     """Return the vectors of passages, encoding those that are not reused."""
     if reused is None:
         return _encode(texts, encoder)
@@ -83,7 +85,7 @@ def _passages(texts: Sequence[str], encoder: Encoder, reused: ReusedPassages | N
     return Encoded.joined(parts).rows(np.argsort(np.concatenate([reused.at, new])))
 
 
-def _encode(texts: Sequence[str], encoder: Encoder) -> Encoded:
+def _encode(texts: Sequence[str], encoder: DocEncoder) -> Encoded:
     """Return the vectors of texts, encoded in batches."""
     size = encoder.batch_docs
     parts = [encoder.encode_docs(texts[at : at + size]) for at in range(0, len(texts), size)]

@@ -7,6 +7,7 @@ import logging
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -15,6 +16,7 @@ import numpy.typing as npt
 
 from denslice.errors import DensliceError, GpuMemoryError, IndexFormatError, InputError, NotShownError
 from denslice.index.create import new_manifest
+from denslice.index.deepening import Pace, not_quick
 from denslice.index.doc_batches import ready_batches
 from denslice.index.listing import ListedDoc, list_docs
 from denslice.index.merge_thread import Merging
@@ -129,19 +131,28 @@ class Index(SearchVerbs):
         return self.write(lambda writer: writer.add_docs(docs, level), wait, progress)
 
     def deepen(
-        self, count: int | None = None, *, wait: float = lock.WAIT_SECONDS, progress: Progress | None = None
+        self,
+        count: int | None = None,
+        *,
+        wait: float = lock.WAIT_SECONDS,
+        progress: Progress | None = None,
+        pace: Pace | None = None,
     ) -> int:
-        """Encode documents of the quick level fully, the newest first, and return how many: at most `count`.
+        """Encode documents of the quick level fully and return how many: at most `count`.
 
-        Some hundred are encoded in each commit. An index that is deepened completely is what it would be if every
-        document had been added at the level "full".
+        Those that searches of this Index have returned most often come first, then the newest; some hundred are encoded
+        in each commit. An index that is deepened completely is what it would be if every document had been added at
+        the level "full". With a `pace`, one thread encodes, for a share of the time.
         """
         done = 0
         while count is None or done < count:
             some = AT_ONCE if count is None else min(AT_ONCE, count - done)
-            if not (found := self.write(lambda writer: writer.deepen(some), wait, progress)):  # noqa: B023
+            often = self.reader.found_counts.often(some)
+            work = partial(Writer.deepen, count=some, often=often, pace=pace)
+            if not (deepened := self.write(work, wait, progress)):
                 break
-            done += found
+            self.reader.found_counts.forget(not_quick(self.reader.snapshot.segments, often))
+            done += deepened
         return done
 
     def sync(

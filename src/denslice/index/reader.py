@@ -13,6 +13,7 @@ import numpy as np
 from denslice.encoders.bm25 import idf
 from denslice.errors import InputError, warn
 from denslice.index.asked import Asked
+from denslice.index.deepening import FoundCounts
 from denslice.index.found_docs import FoundScore, found_doc, found_scores, places_in
 from denslice.index.index_info import IndexInfo
 from denslice.index.match_requests import AskedOf, MatchRequest
@@ -42,6 +43,7 @@ from denslice.search.hits import only_hits, rows_with_dense
 from denslice.search.passage_hits import best_passages, passage_matrix
 from denslice.search.query import NO_MASK, Found, Mask, QueryVectors, Searcher
 from denslice.stage_timers import stage
+from denslice.store.manifest import QUICK
 from denslice.store.segment import Segment
 from denslice.store.snapshot import Snapshot
 from denslice.vectors import Encoded, Phrases
@@ -63,15 +65,18 @@ class Reader(QueryReader):
         searcher: Searcher | None = None,
         progress: Progress | None = None,
         forms: Forms | None = None,
+        found_counts: FoundCounts | None = None,
     ) -> None:
         """Open a commit for search on the CPU, or with the searcher of another commit and what that has loaded."""
         super().__init__(snapshot, forms)
+        self.found_counts = found_counts or FoundCounts()
         self.searcher = (searcher or CpuSearcher()).moved(snapshot.segments, progress)
 
     def moved(self, snapshot: Snapshot) -> Reader:
         """Return a reader of another commit on the same device. Both share the segments that they have in common."""
         is_next = snapshot.manifest.identity == self.snapshot.manifest.identity
-        return Reader(snapshot, self.searcher, forms=vars(self).get("_forms") if is_next else None)
+        forms = vars(self).get("_forms") if is_next else None
+        return Reader(snapshot, self.searcher, forms=forms, found_counts=self.found_counts)
 
     @property
     def generation(self) -> int:
@@ -264,8 +269,16 @@ class Reader(QueryReader):
         segments = self.every_segment()
         return lru_cache(REMEMBERED)(lambda field: not segments or any(s.documents.has_field(field) for s in segments))
 
+    @cached_property
+    def _quick(self) -> set[int]:
+        """The numbers of the segments of the quick level."""
+        return {at for at, one in enumerate(self.snapshot.segments) if one.entry.level == QUICK}
+
     def _ranking(self, query: Query, page: ResultPage, search: PagedSearch) -> Ranking:
         found = page.found
+        if self._quick:
+            placed = zip(found.ids, found.segments.tolist(), strict=True)
+            self.found_counts.add(id for id, segment in placed if segment in self._quick)
         asked = Asked(self, query, search.encoded, search.at, search.asked.options)
         parts = tuple(zip(found.lexical.tolist(), found.dense.tolist(), strict=True)) if len(found.dense) else ()
 

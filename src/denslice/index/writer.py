@@ -18,9 +18,10 @@ import numpy as np
 
 from denslice import encoders
 from denslice.densify import split_by_slice, without_skipped
-from denslice.encoders import Encoder
+from denslice.encoders import DocEncoder, Encoder
 from denslice.errors import InputError
 from denslice.index import doc_batches
+from denslice.index.deepening import Pace, PacedEncoder, rows_to_deepen
 from denslice.index.doc_batches import CutDoc, DocBatch, cut_docs, encode_batches
 from denslice.index.known_passages import KnownPassages, known_passages
 from denslice.records import Doc, GivenDocs, Place, Progress, checked_docs, checked_ids
@@ -176,14 +177,15 @@ class Writer:
                 self._store(batch)
         return len(self.sources)
 
-    def deepen(self, count: int) -> int:
-        """Encode documents of the quick level fully, at most `count` and the newest first, and return how many."""
-        encoder, done = self._encoder(), 0
-        for segment in reversed(self.base.segments):
-            if segment.entry.level == QUICK and done < count:
-                rows = segment.live_row_numbers()[done - count :]
-                done += self._encode(self._taken_again(segment, rows), encoder)
-        return done
+    def deepen(self, count: int, often: Sequence[str] = (), pace: Pace | None = None) -> int:
+        """Encode documents of the quick level fully, at most `count`, and return how many.
+
+        Those with the ids `often` come first, then the newest.
+        """
+        full = self._encoder()
+        encoder = full if pace is None else PacedEncoder(full, pace)
+        chosen = rows_to_deepen(self.base.segments, count, often)
+        return sum(self._encode(self._taken_again(segment, rows), encoder) for segment, rows in chosen)
 
     def _taken_again(self, segment: Segment, rows: Ints) -> Iterator[CutDoc]:
         """Yield documents of a segment, cut as they were, to take the places of their rows."""
@@ -348,7 +350,7 @@ class Writer:
         self._go_to(FULL if encoder is full else QUICK)
         return encoder
 
-    def _encode(self, docs: Iterator[CutDoc], encoder: Encoder, known: KnownPassages | None = None) -> int:
+    def _encode(self, docs: Iterator[CutDoc], encoder: DocEncoder, known: KnownPassages | None = None) -> int:
         """Encode and store documents, and return how many were stored."""
         return self.add_encoded(self._counted(encode_batches(docs, encoder, known), known))
 

@@ -12,6 +12,7 @@ from fastapi import Depends, FastAPI, Path, Query, Response
 from denslice import __version__
 from denslice.serve import api
 from denslice.serve.auth import BEARER, require_write
+from denslice.serve.deepening_task import DeepeningTask
 from denslice.serve.http_errors import HttpError, add_error_handlers
 from denslice.serve.limits import Access, Limits
 from denslice.serve.metrics import Metrics
@@ -25,11 +26,16 @@ METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 Responses = dict[int | str, dict[str, Any]]
 
 
-def make_app(searchable: Searchable, limits: Limits | None = None, access: Access | None = None) -> FastAPI:
-    """Return the app that serves an index or a cluster."""
+def make_app(
+    searchable: Searchable,
+    limits: Limits | None = None,
+    access: Access | None = None,
+    deepening: DeepeningTask | None = None,
+) -> FastAPI:
+    """Return the app that serves an index or a cluster, and deepens it if there is a task for it."""
     limits, access = limits or Limits(), access or Access()
     metrics = Metrics()
-    service = Service(searchable, limits, metrics, access.writable)
+    service = Service(searchable, limits, metrics, access.writable, deepening)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -33,6 +33,7 @@ class Metrics:
         self.running = self._gauge("queue_running", "Queries being searched.")
         self._generation = self._gauge("index_generation", "The generation of the index that is served.")
         self._documents = self._gauge("index_documents", "Documents of the index that is served.")
+        self._quick = self._gauge("index_quick_documents", "Documents that are still at the quick level.")
 
     def request(self, route: str, method: str, status: int, seconds: float) -> None:
         """Count a response."""
@@ -54,10 +55,11 @@ class Metrics:
         """Count a refused request."""
         self._refused.labels(reason).inc()
 
-    def shown(self, generation: int, documents: int) -> None:
+    def shown(self, generation: int, documents: int, quick: int) -> None:
         """Set the commit that is served."""
         self._generation.set(generation)
         self._documents.set(documents)
+        self._quick.set(quick)
 
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""

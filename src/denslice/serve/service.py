@@ -20,6 +20,7 @@ from denslice.serve.answering import Answer, BatchOptions, answers, document_jso
 from denslice.serve.api import NewDocument, SearchRequest, SearchSettings, ServerInfo, SimilarQuery
 from denslice.serve.background import Background, in_thread
 from denslice.serve.batching import Batcher
+from denslice.serve.deepening_task import DeepeningTask
 from denslice.serve.http_errors import HttpError, busy, timed_out
 from denslice.serve.limits import Limits
 from denslice.serve.metrics import Metrics
@@ -33,9 +34,16 @@ LOCK_WAIT = 2.0  # seconds that a write waits for a writer in another process
 class Service:
     """Serves an index or a cluster. It is started and stopped within a running event loop."""
 
-    def __init__(self, searchable: Searchable, limits: Limits, metrics: Metrics, writable: bool = False) -> None:
+    def __init__(
+        self,
+        searchable: Searchable,
+        limits: Limits,
+        metrics: Metrics,
+        writable: bool = False,
+        deepening: DeepeningTask | None = None,
+    ) -> None:
         self._searchable, self._limits, self._metrics, self._writable = searchable, limits, metrics, writable
-        self._warm = False
+        self._deepening, self._warm = deepening, False
         self._background = Background(metrics)
         self._show()
         if self._info.encoder == "vectors":
@@ -51,12 +59,17 @@ class Service:
         self._background.until_done("warm-up", self._warm_up)
         refresh = partial(in_thread, self._readers, self._refresh)
         self._background.every(self._limits.refresh_seconds, "refresh", refresh)
+        if self._deepening:
+            self._deepening.start(self._background)
 
     async def stop(self) -> None:
         """Stop the background tasks and wait for running requests."""
+        if self._deepening:
+            self._deepening.stop()
         await self._background.stop()
         await self._batcher.stop()
-        for pool in (self._readers, self._writer):
+        pools = [self._readers, self._writer, *([self._deepening.pool] if self._deepening else [])]
+        for pool in pools:
             await asyncio.get_running_loop().run_in_executor(None, pool.shutdown)
 
     def check_ready(self) -> None:
@@ -222,7 +235,7 @@ class Service:
         """Take over the description of the current commit, and load its encoder before a query needs it."""
         commit = self._searchable.commit
         self._info, self._lam = self._searchable.info(), self._searchable.lam
-        self._metrics.shown(self._info.generation, self._info.documents)
+        self._metrics.shown(self._info.generation, self._info.documents, self._info.quick)
         self._words = text_analyzer(self._info.encoder_options, self._info.languages)
         self._shown = commit
 

@@ -6,9 +6,10 @@ import { addFilter, filterRows, loadFilters, onFilters, where } from "./filters.
 import { openDocument } from "./reader.js";
 import { request, useKey } from "./requests.js";
 import { drawHits, newDrawing } from "./results.js";
-import { drawConditions, drawCorrections, drawCount, drawSimilar, modelLine } from "./summary.js";
+import { drawConditions, drawCorrections, drawCount, drawSimilar, indexLine, modelLine } from "./summary.js";
 
 const PAGE = 10; // results of a page
+const FOLLOW = 2000; // ms between looks at how many documents are left at the quick level
 const DEBOUNCE = 150; // ms between the last change of a setting and the next search
 
 const at = (id) => document.getElementById(id);
@@ -275,8 +276,7 @@ async function start() {
   } catch (error) {
     return showOnlyError(error.message);
   }
-  const kept = info.slices === null ? "every token" : `${info.slices} slices`;
-  at("about").textContent = `${info.documents.toLocaleString("en")} documents · ${info.encoder} · ${kept}`;
+  at("about").textContent = indexLine(info);
   for (const one of modes) one.disabled = one.value !== "lexical" && !info.dimensions;
   lam.max = number(Math.max(2 * info.lam, 2));
   lam.step = info.lam >= 10 ? 0.5 : 0.05;
@@ -286,6 +286,17 @@ async function start() {
   at("languages").textContent = modelLine(info);
   suggestFields([]);
   loadFromAddress(query.value);
+  if (info.quick) setTimeout(follow, FOLLOW);
+}
+
+// Shows how many documents are left at the quick level, until none is. λ grows meanwhile, unless it was chosen.
+async function follow() {
+  const before = info.lam;
+  info = await request("index").catch(() => info);
+  at("about").textContent = indexLine(info);
+  if (Number(lam.value) === before) lam.value = info.lam;
+  updateSliders();
+  if (info.quick) setTimeout(follow, FOLLOW);
 }
 
 start();

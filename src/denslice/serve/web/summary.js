@@ -51,6 +51,13 @@ export function drawSimilar(similar) {
   at("similar").replaceChildren("Documents like ", word("b", similar ? similar.title || similar.id : ""));
 }
 
+// Describes the index in the head of the page.
+export function indexLine({ documents, quick, encoder, slices }) {
+  const kept = slices === null ? "every token" : `${slices} slices`;
+  const left = quick ? `, ${quick.toLocaleString("en")} at the quick level` : "";
+  return `${documents.toLocaleString("en")} documents${left} · ${encoder} · ${kept}`;
+}
+
 // Says when words alone decide: with an earlier edition of the model, or in the languages that it does not know.
 export function modelLine({ dimensions, languages, model_languages: known, earlier_model: isEarlier }) {
   if (isEarlier) return "Words alone decide: an earlier edition of the model made this index. denslice upgrade renews it.";
