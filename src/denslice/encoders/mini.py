@@ -6,7 +6,7 @@ The model in the package is the default encoder. A folder that `denslice export`
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
@@ -94,7 +94,7 @@ class Mini:
         id_of: Callable[[str], int],
     ) -> Encoded:
         known = [at for at, some in enumerate(languages) if self._model.knows(some)]
-        read = dict(zip(known, self._model.read([texts[at] for at in known], self._model.lengths[side]), strict=True))
+        read = dict(zip(known, self._read([texts[at] for at in known], side), strict=True))
         dense = np.zeros((len(texts), self._model.dimensions), dtype=np.float32)
         for at, one in read.items():
             dense[at] = one.dense
@@ -106,6 +106,11 @@ class Mini:
         importance = pooled(occurrences(weights, located), importances, len(weights.data))
         weighed = Weights(weights.data * importance, weights.indices, weights.indptr, weights.shape)
         return replace(plain, weights=weighed, dense=dense)
+
+    def _read(self, texts: Sequence[str], side: int) -> Iterator[ModelOutput]:
+        if side == QUERY_SIDE:
+            return self._model.read_queries(texts)
+        return self._model.read(texts, self._model.config.max_length)
 
     def _located(self, read: ModelOutput | None, languages: Sequence[str], id_of: Callable[[str], int]) -> LocatedWords:
         """Return the words that the model read."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
 ONNX_FILE, TOKENIZER_FILE, SECOND_TOKENIZER_FILE = "model.onnx", "tokenizer.json", "second_tokenizer.json"
+REMEMBERED_QUERIES = 1_024  # with a few kilobytes each
 CHARACTERS_PER_PIECE = 16  # times the longest input: text behind it is weighted by BM25 only
 
 
@@ -42,19 +44,20 @@ class OnnxModel:
 
         self.folder = folder
         self.config = model_config(folder)
-        self.lengths = (self.config.max_length, self.config.query_length)
+        lengths = (self.config.max_length, self.config.query_length)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1  # a text on each core is faster
         self._cores = cores()
         path = str(folder / ONNX_FILE)
         self._session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
         self.dimensions = int(self._session.get_outputs()[0].shape[-1])
-        self._first = {length: _tokenizer(folder / TOKENIZER_FILE, length) for length in self.lengths}
+        self._first = {length: _tokenizer(folder / TOKENIZER_FILE, length) for length in lengths}
         has_second = len(self._session.get_inputs()) > 1
         second = folder / SECOND_TOKENIZER_FILE
-        self._second = {length: _tokenizer(second, length) for length in self.lengths if has_second}
+        self._second = {length: _tokenizer(second, length) for length in lengths if has_second}
         tokenizer = self._first[self.config.max_length]
         self._unknown = tokenizer.token_to_id(getattr(tokenizer.model, "unk_token", None) or "")
+        self._read_query = lru_cache(REMEMBERED_QUERIES)(partial(self._read, length=self.config.query_length))
 
     def knows(self, languages: Sequence[str]) -> bool:
         """Return whether the model was trained on any of the languages."""
@@ -62,23 +65,34 @@ class OnnxModel:
 
     def read(self, texts: Sequence[str], length: int) -> Iterator[ModelOutput]:
         """Yield the model's output for the beginning of each text, in order."""
+        return self._read_all(texts, length, partial(self._read, length=length))
+
+    def read_queries(self, texts: Sequence[str]) -> Iterator[ModelOutput]:
+        """Yield the model's output for the beginning of each query, in order; the latest queries are remembered."""
+        return self._read_all(texts, self.config.query_length, self._read_query)
+
+    def _read_all(
+        self, texts: Sequence[str], length: int, read: Callable[[str, bool], ModelOutput]
+    ) -> Iterator[ModelOutput]:
+        longest = CHARACTERS_PER_PIECE * length
+        beginnings, go_on = [str(text[:longest]) for text in texts], [len(text) > longest for text in texts]
         if len(texts) <= 1:
-            yield from (self._read(text, length) for text in texts)
+            yield from map(read, beginnings, go_on)
             return
         with ThreadPoolExecutor(self._cores) as pool:
-            yield from pool.map(lambda text: self._read(text, length), texts)
+            yield from pool.map(read, beginnings, go_on)
 
-    def _read(self, text: str, length: int) -> ModelOutput:
-        beginning = str(text[: CHARACTERS_PER_PIECE * length])
+    def _read(self, beginning: str, goes_on: bool, length: int) -> ModelOutput:
         lower = well_formed(lower_case(beginning))
         pieces = self._first[length].encode(lower)
         inputs = {"ids": np.array([pieces.ids], dtype=np.int64)}
         if self._second:  # it reads capitals
             inputs["second_ids"] = np.array([self._second[length].encode(well_formed(beginning)).ids], dtype=np.int64)
         dense, importance = self._session.run(("dense", "importance"), inputs)
-        goes_on = len(text) > len(beginning)
-        has_token = self._has_token(lower, pieces)
-        return ModelOutput(beginning, goes_on, pieces.offsets, importance[0], dense[0] * has_token)
+        found = dense[0] * self._has_token(lower, pieces)
+        for one in (found, importance):
+            one.flags.writeable = False  # what is remembered is shared
+        return ModelOutput(beginning, goes_on, pieces.offsets, importance[0], found)
 
     def _has_token(self, text: str, pieces: Encoding) -> bool:
         """Return whether the model knows a piece that is not punctuation; the vector of other texts is 0."""
