@@ -246,7 +246,7 @@ def test_a_model_without_a_table_says_so(tmp_path: Path) -> None:
     (tmp_path / "mini" / TABLE_FILE).unlink(missing_ok=True)
     index = Index.create(tmp_path / "my.idx", str(tmp_path / "mini"))
     for change in (lambda level: index.add(DOCS, level=level), lambda level: index.sync(tmp_path, level=level)):
-        with pytest.raises(InputError, match=r"the model mini has no words\.npz, so it cannot read documents quickly"):
+        with pytest.raises(InputError, match=r"the model mini has no words\.npz, so it cannot read texts quickly"):
             change(QUICK)
         with pytest.raises(InputError, match="level is 'quick' or 'full', not 'deep'"):
             change("deep")

@@ -57,7 +57,7 @@ def test_a_model_without_a_table_says_so_and_not_where_it_is(tmp_path: Path) -> 
         refused = added(served, DOCS, level="quick")
         assert (refused.status, len(index)) == (422, 0)
         told = refused.json()["error"]["message"]
-        assert told == "the model bare has no words.npz, so it cannot read documents quickly"
+        assert told == "the model bare has no words.npz, so it cannot read texts quickly"
 
 
 def quick_index(path: Path, model: str, count: int = len(DOCS)) -> Index:

@@ -24,6 +24,7 @@ from denslice.slicing import KINDS
 MODES = ("lexical", "dense", "hybrid")
 SIDES = ("both", "lexical")
 QUERIES = ("full", "sliced")
+READ_BY = ("full", "quick")
 NOT_ON_GPU = ("rows", "dense")
 PAGE_OPTIONS = ("offset", "cursor", "sort_by", "group_by", "per_group", "facets")  # runs and retrievers have no pages
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -261,13 +262,18 @@ class ReadOptions(_Checked):
 
 @dataclass(frozen=True)
 class OpenOptions(_Checked):
-    """Where an index is searched."""
+    """Where an index is searched, and what reads its queries."""
 
     device: str = option("cpu", "Where to search: cpu, cuda, or cuda:0,1 for several GPUs.")
     leave_out: Sequence[str] = option(
         (),
         "What stays off the GPU: rows (exact scores take longer), dense (lexical search only).",
         partial(_some_of, NOT_ON_GPU),
+    )
+    queries: str = option(
+        "full",
+        "full: the model reads each query. quick: its table of words does, which is faster and finds less.",
+        partial(_one_of, READ_BY),
     )
 
 
@@ -311,6 +317,7 @@ class RetrieverKeywords(TypedDict, total=False):
     min_score: float | None
     device: str
     leave_out: Sequence[str]
+    queries: str
 
 
 class MoreIndexKeywords(TypedDict, total=False):

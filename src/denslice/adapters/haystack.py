@@ -45,7 +45,7 @@ class DensliceRetriever:
 
     def warm_up(self) -> None:
         """Open the index."""
-        self._index = self._index or Index.open(self.folder, self.on.device, leave_out=self.on.leave_out)
+        self._index = self._index or Index.open(self.folder, **vars(self.on))
 
     @component.output_types(documents=list[Document])
     def run(self, query: str, top_k: int | None = None, filters: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -61,7 +61,7 @@ class DensliceRetriever:
         """Return the component as a pipeline is saved."""
         others = ("k", "where", *PAGE_OPTIONS)
         options = {name: value for name, value in self.options.keywords().items() if name not in others}
-        on = {"device": self.on.device, "leave_out": list(self.on.leave_out)}
+        on = vars(self.on) | {"leave_out": list(self.on.leave_out)}
         kept: dict[str, Any] = default_to_dict(
             self, folder=self.folder, top_k=self.top_k, filters=self.filters, **options, **on
         )

@@ -89,11 +89,11 @@ def open_folder(folder: Path, given: Mapping[str, Any] | None = None) -> Index:
         raise InputError(f"{folder}: is a cluster of shards and not one index; {advice}")
     options = OpenOptions(**parsed(given or {}))
     if options.device == "cpu":
-        return Index.open(folder)
+        return Index.open(folder, queries=options.queries)
     from denslice.cli.output import progress_bar
 
     with progress_bar("loading onto the GPU") as bar:
-        return Index.open(folder, options.device, leave_out=options.leave_out, progress=bar.advance)
+        return Index.open(folder, **vars(options), progress=bar.advance)
 
 
 def named_id(index: Index, given: str) -> str:

@@ -16,7 +16,7 @@ from denslice.options import PAGE_OPTIONS, OpenOptions, SearchOptions
 @flags(SearchOptions, but_for=["group", *PAGE_OPTIONS], k=1000)  # a run ranks documents
 def run(
     folder: IndexFolder,
-    queries: Annotated[str, typer.Argument(metavar="QUERIES", help="TSV, JSONL or a BEIR folder.")],
+    file: Annotated[str, typer.Argument(metavar="QUERIES", help="TSV, JSONL or a BEIR folder.")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="TREC run file to write, gzipped if it ends in .gz.")],
     **options: Any,
 ) -> None:
@@ -25,7 +25,7 @@ def run(
     from denslice.corpus.documents import read_queries
     from denslice.corpus.runs import write_run
 
-    index, asked = open_folder(folder, taken(OpenOptions, options)), list(read_queries(queries))
+    index, asked = open_folder(folder, taken(OpenOptions, options)), list(read_queries(file))
     began = time.perf_counter()
     with progress_bar("searching", len(asked)) as bar:
         lines = write_run(out, bar.over(index.rank(asked, **parsed(options))))

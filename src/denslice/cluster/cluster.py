@@ -247,6 +247,7 @@ def open_cluster(
     gpus: float = 0.0,
     device: str = "cpu",
     leave_out: Sequence[str] = (),
+    queries: str = FULL,
     patience: float = 1.0,
     wait: float = 60.0,
 ) -> Cluster:
@@ -259,7 +260,7 @@ def open_cluster(
     after `patience` seconds, the request goes to the others too; a shard is missing after `wait` seconds.
     """
     layout = read_layout(Path(os.fspath(folder)).resolve())
-    on = OpenOptions(device, leave_out)
+    on = OpenOptions(device, leave_out, queries)
     options = ReplicaOptions(replicas, cpus, gpus or float(device != "cpu"), patience, wait, on)
     joined = ray_engine.connect(address)
     try:

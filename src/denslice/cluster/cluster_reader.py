@@ -73,7 +73,8 @@ class ClusterReader(Reader):
     """The commits of the head and of the shards when this reader was made. Replicas may show later ones."""
 
     def __init__(self, layout: Layout, replicas: Replicas, complete: bool, before: ClusterReader | None = None) -> None:
-        super().__init__(Snapshot(layout.head, before.snapshot if before else None))
+        head, queries = Snapshot(layout.head, before.snapshot if before else None), replicas.options.on.queries
+        super().__init__(head, queries=queries)
         self.layout = layout
         self.replicas = replicas
         self.complete = complete

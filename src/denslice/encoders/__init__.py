@@ -42,7 +42,7 @@ class Encoder(DocEncoder, Protocol):
         """Return the lexical weights (n, vocabulary) of queries, over the tokens that the vocabulary has."""
 
     def quick(self) -> Encoder:
-        """Return an encoder that reads documents much quicker into the same vectors; itself if it is quick already."""
+        """Return an encoder that reads texts much quicker into the same vectors; itself if it is quick already."""
 
     def token(self, id: int) -> str:
         """Return the token with this id, for people to read."""

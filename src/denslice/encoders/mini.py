@@ -62,7 +62,7 @@ class Mini:
         return self._weighed(self._bm25.encode_queries(texts), texts, languages, QUERY_SIDE, self._bm25.words.find)
 
     def quick(self) -> Mini:
-        """Return the encoder that reads documents by the model's table of words; raise InputError if it has none."""
+        """Return the encoder that reads texts by the model's table of words; raise InputError if it has none."""
         return QuickMini(self, _table(self._model.folder))
 
     def text_lengths(self, texts: Sequence[str]) -> Ints:
@@ -122,10 +122,7 @@ class Mini:
 
 
 class QuickMini(Mini):
-    """Encodes documents without the model: words have their BM25 weights, and a table gives the dense vector.
-
-    Queries are read by the model.
-    """
+    """Encodes texts without the model: words have their BM25 weights, and a table gives the dense vector."""
 
     batch_docs = Bm25.batch_docs
 
@@ -139,6 +136,13 @@ class QuickMini(Mini):
         plain = self._bm25.encode_docs(texts)
         dense = self._words.vectors(plain.lexical, self._rows.of(plain.lexical.indices))
         known = (self._model.knows([self._bm25.analyzer.language_of(text)]) for text in texts)
+        return replace(plain, dense=dense * np.fromiter(known, np.bool_, len(texts))[:, None])
+
+    def encode_queries(self, texts: Sequence[str]) -> Encoded:
+        """Return the count of each known word, and quick vectors."""
+        plain = self._bm25.encode_queries(texts)
+        dense = self._words.vectors(plain.lexical, self._rows.of(plain.lexical.indices))
+        known = (self._model.knows(self._bm25.query_languages(text)) for text in texts)
         return replace(plain, dense=dense * np.fromiter(known, np.bool_, len(texts))[:, None])
 
     def quick(self) -> Mini:

@@ -43,7 +43,7 @@ class WordTable:
         """Read the table of a model folder; raise InputError if it has none."""
         path = folder / TABLE_FILE
         if not path.is_file():
-            raise InputError(f"the model {folder.name} has no {TABLE_FILE}, so it cannot read documents quickly")
+            raise InputError(f"the model {folder.name} has no {TABLE_FILE}, so it cannot read texts quickly")
         with np.load(path) as stored:
             words = stored["words"].tobytes().decode().split("\n")
             rows = stored["rows"].astype(np.float32) * stored["scale"].astype(np.float32)[:, None]

@@ -80,15 +80,22 @@ class Index(SearchVerbs):
 
     @classmethod
     def open(
-        cls, path: str | Path, device: str = "cpu", *, leave_out: Sequence[str] = (), progress: Progress | None = None
+        cls,
+        path: str | Path,
+        device: str = "cpu",
+        *,
+        leave_out: Sequence[str] = (),
+        queries: str = FULL,
+        progress: Progress | None = None,
     ) -> Self:
         """Open the index in a folder at its last commit.
 
         On device "cuda", or "cuda:0,1" for several GPUs, searches run there and return the same results. `leave_out`
         names what is not uploaded: without "rows", exact scores take longer; without "dense", search is lexical only.
+        With `queries` "quick", a table of words reads queries instead of the model, which is faster and finds less.
         """
-        searcher = searcher_on(OpenOptions(device, leave_out))
-        return cls(Reader(Snapshot(Path(path)), searcher, progress))
+        on = OpenOptions(device, leave_out, queries)
+        return cls(Reader(Snapshot(Path(path)), searcher_on(on), progress, queries=on.queries))
 
     def close(self) -> None:
         """Release all files and GPU memory. A second call has no effect, and rankings remain readable."""
@@ -103,7 +110,7 @@ class Index(SearchVerbs):
 
     def __reduce__(self) -> tuple[Any, ...]:
         identity, options = self.reader.snapshot.manifest.identity, self.reader.searcher.options
-        return _reopened, (type(self), str(self.path), identity, options.device, options.leave_out)
+        return _reopened, (type(self), str(self.path), identity, options.device, options.leave_out, self.reader.queries)
 
     @property
     def path(self) -> Path:
@@ -372,15 +379,22 @@ class Index(SearchVerbs):
 
 
 def open_index(
-    path: str | Path, device: str = "cpu", *, leave_out: Sequence[str] = (), progress: Progress | None = None
+    path: str | Path,
+    device: str = "cpu",
+    *,
+    leave_out: Sequence[str] = (),
+    queries: str = FULL,
+    progress: Progress | None = None,
 ) -> Index:
     """Open the index in a folder at its last commit, for search on the CPU or on GPUs: see `Index.open`."""
-    return Index.open(path, device, leave_out=leave_out, progress=progress)
+    return Index.open(path, device, leave_out=leave_out, queries=queries, progress=progress)
 
 
-def _reopened(kind: type[Index], path: str, identity: str, device: str, leave_out: Sequence[str]) -> Index:
+def _reopened(
+    kind: type[Index], path: str, identity: str, device: str, leave_out: Sequence[str], queries: str
+) -> Index:
     """Return the index that was pickled. Raise InputError if the folder holds another one."""
-    index = kind.open(path, device, leave_out=leave_out)
+    index = kind.open(path, device, leave_out=leave_out, queries=queries)
     if index.reader.snapshot.manifest.identity != identity:
         raise InputError(f"{path}: another index is there than the one that was pickled")
     return index

@@ -31,6 +31,7 @@ from denslice.search.query import QueryVectors
 from denslice.search.spelling import Speller
 from denslice.search.token_counts import TokenCounts
 from denslice.search.typed_queries import parsed
+from denslice.store.manifest import FULL, QUICK
 from denslice.store.segment import Segment
 from denslice.store.snapshot import Snapshot
 from denslice.store.vocabulary import ABSENT
@@ -60,8 +61,9 @@ class Statistics(Protocol):
 class QueryReader(ABC):
     """A snapshot with the encoder of its vectors, the counts of its collection and the words that it has."""
 
-    def __init__(self, snapshot: Snapshot, forms: Forms | None = None) -> None:
+    def __init__(self, snapshot: Snapshot, forms: Forms | None = None, queries: str = FULL) -> None:
         """Open a commit, sharing the list of words of one from which it descends."""
+        self.queries = queries
         self.snapshot = snapshot
         self.statistics: Statistics = snapshot
         self._forms_before = forms
@@ -79,12 +81,20 @@ class QueryReader(ABC):
         return encoders.load(manifest.encoder, manifest.encoder_options, self.snapshot.words, self.languages)
 
     @cached_property
+    def query_encoder(self) -> Encoder:
+        """What reads queries: the encoder, or its quick side."""
+        return self.encoder.quick() if self.queries == QUICK else self.encoder
+
+    @cached_property
     def lam(self) -> float:
         """λ, if a search gives none: that of the encoder, or less while documents of the quick level are there.
 
-        Quick vectors know less than full ones, and one λ keeps the scores of both levels comparable.
+        Quick vectors know less than full ones, and one λ keeps the scores of both levels comparable. Quick queries have
+        the λ of quick vectors.
         """
         manifest = self.snapshot.manifest
+        if self.queries == QUICK:
+            return self.query_encoder.lam
         full, deep = self.encoder.lam, manifest.deep
         if deep == 1 or not encoders.is_quicker(manifest.encoder, manifest.encoder_options):
             return full
@@ -135,7 +145,9 @@ class QueryReader(ABC):
         With `fuzzy`, words that the collection does not have count as the nearest ones that it has.
         """
         reads = self.encoder.reads
-        encoded = self.encoder.encode_queries([_read(query, at, reads) for at, query in enumerate(queries, first)])
+        encoded = self.query_encoder.encode_queries(
+            [_read(query, at, reads) for at, query in enumerate(queries, first)]
+        )
         more = [self._more_weights(query, fuzzy) for query in queries]
         return with_more(encoded, more) if any(more) else encoded
 

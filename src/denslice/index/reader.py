@@ -43,7 +43,7 @@ from denslice.search.hits import only_hits, rows_with_dense
 from denslice.search.passage_hits import best_passages, passage_matrix
 from denslice.search.query import NO_MASK, Found, Mask, QueryVectors, Searcher
 from denslice.stage_timers import stage
-from denslice.store.manifest import QUICK
+from denslice.store.manifest import FULL, QUICK
 from denslice.store.segment import Segment
 from denslice.store.snapshot import Snapshot
 from denslice.vectors import Encoded, Phrases
@@ -66,9 +66,10 @@ class Reader(QueryReader):
         progress: Progress | None = None,
         forms: Forms | None = None,
         found_counts: FoundCounts | None = None,
+        queries: str = FULL,
     ) -> None:
         """Open a commit for search on the CPU, or with the searcher of another commit and what that has loaded."""
-        super().__init__(snapshot, forms)
+        super().__init__(snapshot, forms, queries)
         self.found_counts = found_counts or FoundCounts()
         self.searcher = (searcher or CpuSearcher()).moved(snapshot.segments, progress)
 
@@ -76,7 +77,7 @@ class Reader(QueryReader):
         """Return a reader of another commit on the same device. Both share the segments that they have in common."""
         is_next = snapshot.manifest.identity == self.snapshot.manifest.identity
         forms = vars(self).get("_forms") if is_next else None
-        return Reader(snapshot, self.searcher, forms=forms, found_counts=self.found_counts)
+        return Reader(snapshot, self.searcher, None, forms, self.found_counts, self.queries)
 
     @property
     def generation(self) -> int:

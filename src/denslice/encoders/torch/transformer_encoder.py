@@ -89,7 +89,7 @@ class TransformerEncoder:
 
     def quick(self) -> TransformerEncoder:
         """Raise InputError: only the embedded model has a quick side."""
-        raise InputError("this model cannot read documents quickly; only mini has a table of words for that")
+        raise InputError("this model cannot read texts quickly; only mini has a table of words for that")
 
     def text_lengths(self, texts: Sequence[str]) -> None:
         """Return None: the weights do not depend on lengths."""
