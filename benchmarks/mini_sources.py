@@ -130,7 +130,8 @@ def texts_in(path: Path) -> Iterable[str]:
 def prose(text: str) -> Iterator[str]:
     """Yield paragraphs, without code and what mails quote."""
     text = re.sub(r"(?m)^[>|:]+ ?", "", re.sub(r"(?s)```.*?```", "\n\n", text))
-    yield from re.split(r"\n\s*\n", text)
+    for paragraph in re.split(r"\n\s*\n", text):
+        yield from paragraph.split("\n") if len(paragraph) > LONGEST else [paragraph]  # a list, line by line
 
 
 def page(text: str) -> Iterator[str]:
