@@ -242,6 +242,25 @@ def test_a_new_index_grows_part_by_part_and_is_gone_after_an_error(tmp_path: Pat
         assert sorted(path.name for path in tmp_path.iterdir()) == ["docs.jsonl", "my.idx"]
 
 
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_parts_are_read_as_by_an_encoder_of_their_own(tmp_path: Path, model: str, is_alone: bool) -> None:
+    docs = [Doc(**doc) for doc in DOCS]
+    with Index.create(tmp_path / "my.idx", model) as index, Index.create(tmp_path / "plain.idx", model) as plain:
+        intake = Intake(iter(docs), [], ReadOptions(), Documents(), 10.0, _part=1)
+        for start, end in ((0, 1), (1, 3), (3, 7)):
+            intake.take_part(index)
+            plain.add(docs[start:end], level=QUICK)
+            for other in () if is_alone else (index, plain):  # another writer adds words in between
+                open_index(other.path).add([{"id": f"other{start}", "text": f"zebra{start} oven"}], level=QUICK)
+        assert seen(index) == seen(plain)
+        assert words_of(index) == words_of(plain)
+
+
+def words_of(index: Index) -> list[str]:
+    words = open_index(index.path).reader.snapshot.words
+    return [words.word(id) for id in range(len(words))]
+
+
 def test_the_files_of_folders_are_taken_in_parts_too(tmp_path: Path, model: str) -> None:
     folder = tmp_path / "notes"
     folder.mkdir()
@@ -281,6 +300,13 @@ class Files:
 
     def advance_files(self, files: int, size: int) -> None:
         self.done += files
+
+
+class Documents(Files):
+    """Counts documents."""
+
+    def advance(self, count: int) -> None:
+        self.done += count
 
 
 def test_nothing_is_lost_when_deepening_and_adding_are_killed() -> None:

@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 import numpy as np
+import numpy.typing as npt
 
 from denslice.errors import InputError
 from denslice.store.vocabulary import WordIds
-from denslice.vectors import Floats, Ints, csr
+from denslice.vectors import Floats, csr
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
+RowNumbers = npt.NDArray[np.int32]
 TABLE_FILE = "words.npz"
 TINY = np.float32(1e-12)
 
@@ -56,14 +58,13 @@ class WordTable:
         """Return the row of a word."""
         return row_of(word, self.places, len(self.rows) - len(self.places))
 
-    def vectors(self, weights: sp.csr_array, row_of: Ints) -> Floats:
+    def vectors(self, weights: sp.csr_array, row_of: RowNumbers) -> Floats:
         """Return the vectors of texts with these weights: of length 1, or 0 without words.
 
         `row_of` has the rows of tokens.
         """
-        columns, at = np.unique(weights.indices, return_inverse=True)
-        few = csr((weights.data, at, weights.indptr), (weights.shape[0], len(columns)))
-        unit = _unit(few @ self.rows[row_of[columns]]) * np.float32(self.rows.shape[1] ** 0.5)
+        by_row = csr((weights.data, row_of[weights.indices], weights.indptr), (weights.shape[0], len(self.rows)))
+        unit = _unit(by_row @ self.rows) * np.float32(self.rows.shape[1] ** 0.5)
         bent = np.maximum(unit @ self.inner + self.inner_bias, 0) @ self.outer + self.outer_bias
         has_words = np.diff(weights.indptr) > 0
         found: Floats = _unit(unit @ self.straight + bent) * has_words[:, None]
@@ -75,14 +76,14 @@ class TokenRows:
 
     def __init__(self, table: WordTable, words: WordIds) -> None:
         self._table, self._words = table, words
-        self._rows = np.zeros(0, dtype=np.int64)
+        self._rows = np.zeros(0, dtype=np.int32)
 
-    def all(self) -> Ints:
+    def all(self) -> RowNumbers:
         """Return the row of each token so far."""
         known = len(self._rows)
         if known < len(self._words):
             new = [self._table.row_of(self._words.word(id)) for id in range(known, len(self._words))]
-            self._rows = np.concatenate([self._rows, np.array(new, dtype=np.int64)])
+            self._rows = np.concatenate([self._rows, np.array(new, dtype=np.int32)])
         return self._rows
 
 

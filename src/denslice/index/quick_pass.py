@@ -13,6 +13,7 @@ from typing import Protocol
 
 from denslice.errors import InputError
 from denslice.index.index import Index
+from denslice.index.kept_encoder import KeptEncoder
 from denslice.index.sync import FileCounter, FolderSync, Synced
 from denslice.index.writer import Writer
 from denslice.options import ReadOptions
@@ -48,6 +49,7 @@ class Intake:
     done: Synced = field(default_factory=Synced)
     _part: int = FIRST_PART
     _has_looked: bool = False
+    _encoder: KeptEncoder = field(default_factory=KeptEncoder)
 
     def take_all(self, index: Index, level: str = FULL) -> None:
         """Add everything in one commit, without deleting anything."""
@@ -63,7 +65,12 @@ class Intake:
     def take_part(self, index: Index) -> bool:
         """Add the next part at the quick level, and return whether there may be more."""
         size, self._part = self._part, 2 * self._part
-        added = index.add(islice(self.docs, size), level=QUICK, wait=self.wait, progress=self._progress)
+
+        def add(writer: Writer) -> int:
+            writer.take_encoder(self._encoder)
+            return writer.add_docs(islice(self.docs, size), QUICK)
+
+        added = index.write(add, self.wait, self._progress)
         self.done = replace(self.done, documents=self.done.documents + added)
         if added == size:
             return True
@@ -71,6 +78,7 @@ class Intake:
 
         def work(writer: Writer) -> int:
             nonlocal left
+            writer.take_encoder(self._encoder)
             synced, left = self._sync(writer, QUICK, size)
             self.done = _summed(self.done, synced)
             return synced.documents

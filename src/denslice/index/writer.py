@@ -22,6 +22,7 @@ from denslice.encoders import Encoder
 from denslice.errors import InputError
 from denslice.index import doc_batches
 from denslice.index.doc_batches import CutDoc, DocBatch, cut_docs, encode_batches
+from denslice.index.kept_encoder import KeptEncoder
 from denslice.index.known_passages import KnownPassages, known_passages
 from denslice.records import Doc, GivenDocs, Place, Progress, checked_docs, checked_ids
 from denslice.slicing import Slicing
@@ -84,6 +85,7 @@ class Writer:
         self.encoded_passages = 0
         self.reused_passages = 0  # of those added, which were known and not encoded again
         self._settled: Slicing | None = None  # the slicing, if this writer made it
+        self._full: Encoder | None = None  # the encoder, if it was given
         self._writer: SegmentWriter | None = None
         self._level = FULL  # of the segment that is being written
         self._place: Path | None = None
@@ -100,6 +102,10 @@ class Writer:
         self._closing.close()
 
     # --- the changes of a commit
+
+    def take_encoder(self, kept: KeptEncoder) -> None:
+        """Encode the documents of this commit with the encoder of the one before, if that can be done."""
+        self.words, self._full = kept.after(self.base)
 
     def add_docs(self, docs: GivenDocs, level: str = FULL) -> int:
         """Encode and store documents, and return how many were stored."""
@@ -341,7 +347,7 @@ class Writer:
     def _encoder(self, level: str = FULL) -> Encoder:
         """Return the encoder of new documents, which are stored at its level from now on."""
         manifest = self.base.manifest
-        full = encoders.load(manifest.encoder, manifest.encoder_options, self.words)
+        full = self._full or encoders.load(manifest.encoder, manifest.encoder_options, self.words)
         encoder = full.quick() if level == QUICK else full
         self._go_to(FULL if encoder is full else QUICK)
         return encoder

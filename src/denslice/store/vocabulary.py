@@ -224,6 +224,17 @@ class Growth:
             self._placed[word] = placed
         return placed
 
+    def go_on(self, base: Vocabulary) -> bool:
+        """Grow from a later commit of the same index, and return whether its words have the ids that they have here.
+
+        If not, nothing is changed.
+        """
+        known, new = len(self.base), self.new_words
+        if len(base) != len(self) or any(base.word(known + at) != word for at, word in enumerate(new)):
+            return False
+        self.base, self.new_words = base, []
+        return True
+
     def word(self, id: int) -> str:
         """Return the word that has this token id."""
         if id < len(self.base):
