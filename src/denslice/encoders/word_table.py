@@ -14,6 +14,7 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
+from denslice.encoders.blas_threads import one_blas_thread
 from denslice.errors import InputError
 from denslice.store.vocabulary import WordIds
 from denslice.vectors import Floats, csr
@@ -65,9 +66,10 @@ class WordTable:
         """
         by_row = csr((weights.data, row_of[weights.indices], weights.indptr), (weights.shape[0], len(self.rows)))
         unit = _unit(by_row @ self.rows) * np.float32(self.rows.shape[1] ** 0.5)
-        bent = np.maximum(unit @ self.inner + self.inner_bias, 0) @ self.outer + self.outer_bias
-        has_words = np.diff(weights.indptr) > 0
-        found: Floats = _unit(unit @ self.straight + bent) * has_words[:, None]
+        with one_blas_thread():
+            bent = np.maximum(unit @ self.inner + self.inner_bias, 0) @ self.outer + self.outer_bias
+            vectors = _unit(unit @ self.straight + bent)
+        found: Floats = vectors * (np.diff(weights.indptr) > 0)[:, None]
         return found
 
 

@@ -111,6 +111,10 @@ class Writer:
         """Encode and store documents, and return how many were stored."""
         return self._encode(cut_docs(checked_docs(docs), self.base.manifest.passages), self._encoder(level))
 
+    def add_read(self, docs: Iterator[CutDoc], level: str = FULL) -> int:
+        """Encode and store documents that are checked and cut already, and return how many were stored."""
+        return self._encode(docs, self._encoder(level))
+
     def add_cut(self, docs: Iterable[CutDoc], before: Mapping[str, str], level: str = FULL) -> int:
         """Store documents that are cut already, and return how many were stored.
 
