@@ -6,6 +6,8 @@ import json
 import logging
 from collections.abc import Sequence
 from pathlib import Path
+from threading import Thread
+from threading import enumerate as enumerate_threads
 from typing import Any
 
 import pytest
@@ -81,6 +83,17 @@ def test_what_was_guessed_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixtu
     notes = [record.getMessage() for record in caplog.records]
     assert len(notes) == 2
     assert notes[0] == notes[1]
+
+
+def test_reading_begins_at_once_and_ends_with_the_last_reference(tmp_path: Path) -> None:
+    docs = read_ahead([jsonl(tmp_path / "a.jsonl")], None, True)
+    assert readers()
+    del docs
+    assert not readers()
+
+
+def readers() -> list[Thread]:
+    return [thread for thread in enumerate_threads() if thread.name == "denslice-read"]
 
 
 def test_only_large_files_of_lines_are_read_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,8 @@ What is read is what `read_docs` yields, and errors are the same.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from denslice.cores import cores
@@ -23,6 +24,7 @@ from denslice.errors import InputError
 LINES = (".jsonl", ".ndjson", ".tsv")  # formats of a document in each line, which need little memory
 SMALLEST = 8 << 20  # bytes of all files; fewer are read in less time than a process takes to start
 log = logging.getLogger(__name__)
+Reads = Generator[FileRead, None, None]
 
 
 def can_read_ahead(names: Sequence[str]) -> bool:
@@ -45,16 +47,17 @@ def read_ahead(names: Sequence[str], text_field: str | None, do_cut: bool) -> It
     return _distinct(start_reading(tasks, do_cut), dict(zip(tasks, files, strict=True)))
 
 
-def _distinct(reads: Iterable[FileRead], files: Mapping[FileTask, SourceFile]) -> Iterator[FoundPassages]:
+def _distinct(reads: Reads, files: Mapping[FileTask, SourceFile]) -> Iterator[FoundPassages]:
     """Yield the documents that were read; raise InputError at an id that was used before, or at another problem."""
     seen: set[str] = set()
-    for read in reads:
-        for doc, places in read.docs:
-            if doc.id in seen:
-                raise _used_twice(files[read.task], doc.id)
-            seen.add(doc.id)
-            yield doc, places
-        _tell(read)
+    with closing(reads):
+        for read in reads:
+            for doc, places in read.docs:
+                if doc.id in seen:
+                    raise _used_twice(files[read.task], doc.id)
+                seen.add(doc.id)
+                yield doc, places
+            _tell(read)
 
 
 def _file(name: str) -> Path:

@@ -65,19 +65,24 @@ def read_files(
     A file that cannot be read has one problem and no documents. Documents are not cut into passages, and have none, if
     `cut` is false. Raise UnavailableError if no process can be started. Closing the generator ends all processes.
     """
-    yield from _reads(ReadingPool(tasks, workers or min(cores(), MOST_WORKERS), cut, limits))
+    reads = _reads(ReadingPool(tasks, workers or min(cores(), MOST_WORKERS), cut, limits))
+    next(reads)
+    yield from reads
 
 
 def start_reading(tasks: Sequence[FileTask], cut: bool) -> Generator[FileRead, None, None]:
     """Return what `read_files` yields, but begin to read at once."""
-    pool = ReadingPool(tasks, min(cores(), MOST_WORKERS), cut, DEFAULT_LIMITS)
-    pool.begin()
-    return _reads(pool)
+    reads = _reads(ReadingPool(tasks, min(cores(), MOST_WORKERS), cut, DEFAULT_LIMITS))
+    next(reads)
+    return reads
 
 
 def _reads(pool: ReadingPool) -> Generator[FileRead, None, None]:
+    """Yield nothing that was read when the first process is started, and then what is read."""
     atexit.register(pool.close)  # threads do not survive the end of the interpreter, which closes generators only then
     try:
+        pool.begin()
+        yield FileRead(FileTask("", ""), [], [], [], done=True)
         yield from pool.reads()
     finally:
         atexit.unregister(pool.close)

@@ -82,7 +82,7 @@ def index_files(
     once, followed = Inputs.of(inputs)
     docs = _cut_docs(once, reading.text_field, _does_cut(there, chosen))
     if there is None and "encoder" not in chosen:
-        docs = (CutDoc(next(texts_only([doc])), places) for doc, places in docs)
+        docs = (CutDoc(_text_only(doc), places) for doc, places in docs)
     if not followed:
         counter.expect(_expected([Path(name) for name in once]))
     level = level or _first_level(there, chosen)
@@ -262,12 +262,15 @@ def _only_builder(hidden: Path) -> Iterator[None]:
 
 
 def texts_only(docs: Iterable[Doc]) -> Iterator[Doc]:
-    """Yield the documents; raise InputError if one has a ready vector, since it is unclear what to index."""
-    for doc in docs:
-        if doc.vector is not None:
-            advice = "choose --encoder vectors to index the vectors, or --encoder mini to index the texts"
-            raise InputError(f"document {doc.id!r} has a ready vector; {advice}")
-        yield doc
+    """Return the documents; raise InputError at one with a ready vector, since it is unclear what to index."""
+    return map(_text_only, docs)
+
+
+def _text_only(doc: Doc) -> Doc:
+    if doc.vector is not None:
+        advice = "choose --encoder vectors to index the vectors, or --encoder mini to index the texts"
+        raise InputError(f"document {doc.id!r} has a ready vector; {advice}")
+    return doc
 
 
 def _cut_docs(names: Sequence[str], text_field: str | None, do_cut: bool) -> Iterator[CutDoc]:
