@@ -21,8 +21,10 @@ from hypothesis import strategies as st
 
 from command_line import denslice
 from denslice import Index, InputError, open_index
+from denslice.encoders import blas_threads
 from denslice.encoders.word_table import TABLE_FILE, TokenRows, WordTable
 from denslice.index.deepening import MOST_COUNTED, FoundCounts, Pace, Stopped, rows_to_deepen
+from denslice.index.doc_batches import cut_docs
 from denslice.index.quick_pass import FIRST_PART, Intake
 from denslice.index.writer import Writer
 from denslice.options import ReadOptions
@@ -284,6 +286,18 @@ def test_a_vector_is_what_the_table_and_the_network_define(tmp_path: Path) -> No
     assert table.row_of("zebra") >= len(WORDS)
 
 
+def test_a_product_of_matrices_uses_one_thread_and_then_as_many_as_before() -> None:
+    found = blas_threads.openblas()
+    if found is None:
+        pytest.skip("numpy has another library than OpenBLAS")
+    with blas_threads.one_blas_thread():
+        within = blas_threads.openblas.__wrapped__()
+    after = blas_threads.openblas.__wrapped__()
+    assert within is not None
+    assert after is not None
+    assert (within[0], after[0]) == (1, found[0])
+
+
 def jsonl(path: Path, count: int, *more: dict[str, Any]) -> Path:
     docs = [*({"id": str(number), "text": f"fox {number} sleeps"} for number in range(count)), *more]
     path.write_text("".join(json.dumps(doc) + "\n" for doc in docs))
@@ -337,6 +351,25 @@ def test_a_sync_may_leave_documents_at_the_quick_level(tmp_path: Path, model: st
         assert seen(index) == seen(full)
 
 
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_parts_are_read_as_by_an_encoder_of_their_own(tmp_path: Path, model: str, is_alone: bool) -> None:
+    docs = [Doc(**doc) for doc in DOCS]
+    with Index.create(tmp_path / "my.idx", model) as index, Index.create(tmp_path / "plain.idx", model) as plain:
+        intake = Intake(cut_docs(docs, True), [], ReadOptions(), Documents(), 10.0, _part=1)
+        for start, end in ((0, 1), (1, 3), (3, 7)):
+            intake.take_part(index)
+            plain.add(docs[start:end], level=QUICK)
+            for other in () if is_alone else (index, plain):  # another writer adds words in between
+                open_index(other.path).add([{"id": f"other{start}", "text": f"zebra{start} oven"}], level=QUICK)
+        assert seen(index) == seen(plain)
+        assert words_of(index) == words_of(plain)
+
+
+def words_of(index: Index) -> list[str]:
+    words = open_index(index.path).reader.snapshot.words
+    return [words.word(id) for id in range(len(words))]
+
+
 def test_the_files_of_folders_are_taken_in_parts_too(tmp_path: Path, model: str) -> None:
     folder = tmp_path / "notes"
     folder.mkdir()
@@ -344,7 +377,7 @@ def test_the_files_of_folders_are_taken_in_parts_too(tmp_path: Path, model: str)
         (folder / f"{number}.md").write_text(f"# Note {number}\n\nA fox sleeps in oven {number}.")
     (folder / "bad.docx").write_bytes(b"no zip")
     counter = Files()
-    given = iter([Doc("one", "a wing")])
+    given = cut_docs([Doc("one", "a wing")], True)
     with Index.create(tmp_path / "my.idx", model) as index:
         intake = Intake(given, [folder], ReadOptions(), counter, 10.0, _part=2)
         parts = 1
@@ -376,6 +409,13 @@ class Files:
 
     def advance_files(self, files: int, size: int) -> None:
         self.done += files
+
+
+class Documents(Files):
+    """Counts documents."""
+
+    def advance(self, count: int) -> None:
+        self.done += count
 
 
 def test_nothing_is_lost_when_deepening_and_adding_are_killed() -> None:

@@ -171,14 +171,14 @@ def test_sorting_orders_postings_as_the_compiled_loop_does(lists: list[list[tupl
 
 
 def test_inputs_past_the_small_ones_go_through_the_compiled_loops() -> None:
-    size = array_ops.SMALL_INPUT + 2
+    size = array_ops.FEW_POSTINGS + 2
     rows, values = np.arange(size, dtype=np.uint32).astype(np.uint16), (np.arange(size) % 251).astype(np.uint8)
     same_rows, same_values = rows.copy(), values.copy()
     array_ops.sort_by_value(np.array([0, size]), rows, values)
     array_ops.lists_by_sorting(np.array([0, size]), same_rows, same_values)
     assert rows.tolist() == same_rows.tolist()
     assert values.tolist() == same_values.tolist()
-    data = np.random.default_rng(0).random((size // 12, 12)).astype(np.float32)
+    data = np.random.default_rng(0).random((array_ops.SMALL_INPUT // 12, 12)).astype(np.float32)
     given = sp.csr_array(np.concatenate([data, np.ones((2, 12), np.float32)]))
     arrays = (given.indptr, given.indices, given.data, np.arange(12) // 4, 3)
     assert len(given.data) > array_ops.SMALL_INPUT

@@ -25,6 +25,11 @@ def container_of(folder: Path, arrays: Mapping[str, Array], name: str = "piece.a
     return Container.mapped(Folder(folder), name, stored)
 
 
+def new_folder(path: Path) -> Path:
+    path.mkdir(parents=True)
+    return path
+
+
 def vocabulary_of(folder: Path, *pieces: list[str]) -> Vocabulary:
     opened: list[Piece] = []
     for number, words in enumerate(pieces):
@@ -76,6 +81,17 @@ def test_growth_finds_without_growing(tmp_path: Path) -> None:
     assert (growth.find("air"), growth.find("wing"), growth.new_words) == (0, -1, [])
     assert (growth.place("wing"), growth.find("wing"), growth.new_words) == (1, 1, ["wing"])
     assert growth.base.find("wing") == -1
+
+
+def test_growth_goes_on_from_a_commit_of_its_own_words_alone(tmp_path: Path) -> None:
+    commits = (["air"], ["air", "oven"], ["air", "wing", "oven"], ["air", "wing"])
+    *others, after = (vocabulary_of(new_folder(tmp_path / str(len(words)) / words[-1]), words) for words in commits)
+    growth = Growth(others[0])
+    growth.place("wing")
+    assert not any(map(growth.go_on, others))
+    assert growth.new_words == ["wing"]
+    assert growth.go_on(after)
+    assert (growth.find("wing"), growth.place("fox"), growth.new_words) == (1, 2, ["fox"])
 
 
 def test_growth_keeps_only_the_words_it_was_asked_for(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +12,8 @@ import typer
 from denslice.cli.arguments import Wait, flags, parsed, taken
 from denslice.cli.sync_command import ReportFile
 from denslice.options import IndexOptions, ReadOptions
+
+COLLECTED_AFTER = 100_000  # new objects: those of a batch of documents are in no cycles, and live as long as the batch
 
 
 @flags(IndexOptions, are_chosen=True)
@@ -46,6 +49,7 @@ def index(
     from denslice.index.from_files import index_files
     from denslice.index.sync import Synced
 
+    gc.set_threshold(COLLECTED_AFTER)
     reading = ReadOptions(**taken(ReadOptions, options))
     chosen = parsed({name: value for name, value in options.items() if value is not None})
     began = time.perf_counter()

@@ -10,7 +10,7 @@ import atexit
 import math
 import time
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -34,12 +34,16 @@ DEFAULT_LIMITS = ReadingLimits()
 
 @dataclass(frozen=True, slots=True)
 class FileTask:
-    """A file to read. `name` is how ids and problems name it; `text_field` is the column that holds the text."""
+    """A file to read. `name` is how ids and problems name it; `text_field` is the column that holds the text.
+
+    A file that the user named has a `place`, which errors name; the first one ends its reading.
+    """
 
     path: str
     name: str
     text_field: str | None = None
     strict: bool = False
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +65,24 @@ def read_files(
     A file that cannot be read has one problem and no documents. Documents are not cut into passages, and have none, if
     `cut` is false. Raise UnavailableError if no process can be started. Closing the generator ends all processes.
     """
-    pool = ReadingPool(tasks, workers or min(cores(), MOST_WORKERS), cut, limits)
+    reads = _reads(ReadingPool(tasks, workers or min(cores(), MOST_WORKERS), cut, limits))
+    next(reads)
+    yield from reads
+
+
+def start_reading(tasks: Sequence[FileTask], cut: bool) -> Generator[FileRead, None, None]:
+    """Return what `read_files` yields, but begin to read at once."""
+    reads = _reads(ReadingPool(tasks, min(cores(), MOST_WORKERS), cut, DEFAULT_LIMITS))
+    next(reads)
+    return reads
+
+
+def _reads(pool: ReadingPool) -> Generator[FileRead, None, None]:
+    """Yield nothing that was read when the first process is started, and then what is read."""
     atexit.register(pool.close)  # threads do not survive the end of the interpreter, which closes generators only then
     try:
+        pool.begin()
+        yield FileRead(FileTask("", ""), [], [], [], done=True)
         yield from pool.reads()
     finally:
         atexit.unregister(pool.close)
@@ -95,6 +114,10 @@ class ReadingPool:
         self._waited = 0.0  # seconds, since the last process was started
         self._error: Exception | None = None
         self._closed = False
+
+    def begin(self) -> None:
+        """Start the first process."""
+        self._take_tasks()
 
     def reads(self) -> Iterator[FileRead]:
         """Yield what is read of each file, in order."""

@@ -15,12 +15,13 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import IO, Any
 
+from denslice.corpus.documents import named_file_docs
 from denslice.corpus.file_docs import file_docs
 from denslice.corpus.formats.source_file import Problem, SourceFile
 from denslice.corpus.passages import cut
 from denslice.corpus.reading_frames import DONE, LAST, MORE, answer_payload, doc_row, framed, read_request
 from denslice.corpus.reading_limits import confine
-from denslice.errors import InputError, MissingExtraError, UnreadableError
+from denslice.errors import DensliceError, InputError, MissingExtraError, UnreadableError
 from denslice.records import Doc, checked_docs
 
 FRAME_SIZE = 1 << 20  # characters
@@ -85,7 +86,7 @@ def _within(seconds: float, frames: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _source(request: dict[str, Any]) -> SourceFile:
-    return SourceFile(Path(request["path"]), request["name"], request["text_field"], request["strict"])
+    return SourceFile(**{**request, "path": Path(request["path"])})
 
 
 def _answers(file: SourceFile, with_passages: bool) -> Iterator[bytes]:
@@ -93,7 +94,7 @@ def _answers(file: SourceFile, with_passages: bool) -> Iterator[bytes]:
     batch = _Batch(file)
     mark = DONE
     try:
-        for doc in _valid_docs(file):
+        for doc in _named_docs(file) if file.place else _valid_docs(file):
             batch.add(doc_row(doc, cut(doc.text) if with_passages else ()))
             if batch.is_full:
                 yield batch.frame(MORE)
@@ -144,8 +145,15 @@ def _valid_docs(file: SourceFile) -> Iterator[Doc]:
             file.skip("bad document", str(error))
 
 
+def _named_docs(file: SourceFile) -> Iterator[Doc]:
+    """Yield the documents of a file that the user named; raise InputError at what is wrong in it."""
+    return checked_docs(doc for _, doc in named_file_docs(file))
+
+
 def _problem(file: SourceFile, error: Exception) -> Problem:
     """Return what an exception says about the file, at the line that it names."""
+    if file.place and isinstance(error, DensliceError):
+        return Problem(file.place, "named file", str(error))
     if isinstance(error, UnreadableError):
         return _placed(file, error.kind, str(error))
     if isinstance(error, MissingExtraError):

@@ -136,8 +136,16 @@ class Bm25:
 
     def encode_docs(self, texts: Sequence[str]) -> Encoded:
         """Return weights of tf / (tf + k1 · (1 - b + b · length / average_length)), as in Lucene, without idf."""
+        return self.encode_in(self.languages_of(texts), texts)
+
+    def languages_of(self, texts: Sequence[str]) -> list[str]:
+        """Return the language in which each text is analysed."""
+        return [self.analyzer.language_of(text) for text in texts]
+
+    def encode_in(self, languages: Sequence[str], texts: Sequence[str]) -> Encoded:
+        """Return what `encode_docs` returns, given the language of each text."""
         self._table.forget()
-        languages, chunks, phrases = self._read(texts)
+        chunks, phrases = self._read(texts, languages)
         lengths = self._lengths(chunks, len(texts))
         norms = self._norms(lengths / WHOLE_WORD)
         weights = _saturated(self._counts(chunks, len(texts)), norms)
@@ -203,17 +211,17 @@ class Bm25:
 
     # --- documents
 
-    def _read(self, texts: Sequence[str]) -> _ReadTexts:
-        languages = [self.analyzer.language_of(text) for text in texts]
+    def _read(self, texts: Sequence[str], languages: Sequence[str]) -> tuple[BatchChunks, BatchChunks]:
+        """Return the chunks of the title, body and headings of each text, and its phrases."""
         self._read_texts += len(texts)
         if self._read_texts > COMPILED_FROM and not self.config.phrases:
-            return _ReadTexts(languages, self._scanned(texts, languages), flat([]))
+            return self._scanned(texts, languages), flat([])
         fields: list[list[int]] = []
         phrases: list[list[int]] = []
         for text, language in zip(texts, languages, strict=True):  # so that token ids do not depend on the batch
             fields += (self._table.numbered(field, language) for field in fields_of(text))
             phrases.append(self._doc_phrases([*fields[-3], *fields[-2]]) if self.config.phrases else [])
-        return _ReadTexts(languages, flat(fields), flat(phrases))
+        return flat(fields), flat(phrases)
 
     def _scanned(self, texts: Sequence[str], languages: Sequence[str]) -> BatchChunks:
         """Return the chunks of all fields by compiled loops, which read consecutive texts of a language at once."""
@@ -291,14 +299,6 @@ class Bm25:
 
     def _phrase_id(self, pair: tuple[str, str]) -> int:
         return self.words.find(_name(_bucket(*map(stem_hash, pair))))
-
-
-class _ReadTexts(NamedTuple):
-    """The language of each text, the chunks of its title, body and headings, and its phrases."""
-
-    languages: list[str]
-    chunks: BatchChunks
-    phrases: BatchChunks
 
 
 def idf(df: npt.NDArray[Any], docs: int) -> Floats:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import files
 from itertools import chain
 from pathlib import Path
@@ -53,8 +53,9 @@ class Mini:
 
     def encode_docs(self, texts: Sequence[str]) -> Encoded:
         """Return BM25 weights times each word's importance, and dense vectors."""
-        languages = [[self._bm25.analyzer.language_of(text)] for text in texts]
-        return self._weighed(self._bm25.encode_docs(texts), texts, languages, DOC_SIDE, self._bm25.words.place)
+        languages = self._bm25.languages_of(texts)
+        plain, alone = self._bm25.encode_in(languages, texts), [[language] for language in languages]
+        return self._weighed(plain, texts, alone, DOC_SIDE, self._bm25.words.place)
 
     def encode_queries(self, texts: Sequence[str]) -> Encoded:
         """Return the count of each known word times its importance, and dense vectors."""
@@ -63,6 +64,10 @@ class Mini:
 
     def quick(self) -> Mini:
         """Return the encoder that reads texts by the model's table of words; raise InputError if it has none."""
+        return self._quick_side
+
+    @cached_property
+    def _quick_side(self) -> QuickMini:
         return QuickMini(self, _table(self._model.folder))
 
     def text_lengths(self, texts: Sequence[str]) -> Ints:
@@ -133,9 +138,10 @@ class QuickMini(Mini):
 
     def encode_docs(self, texts: Sequence[str]) -> Encoded:
         """Return BM25 weights and quick vectors; as in Mini, a text in a language that is not known has none."""
-        plain = self._bm25.encode_docs(texts)
+        languages = self._bm25.languages_of(texts)
+        plain = self._bm25.encode_in(languages, texts)
         dense = self._words.vectors(plain.lexical, self._rows.of(plain.lexical.indices))
-        known = (self._model.knows([self._bm25.analyzer.language_of(text)]) for text in texts)
+        known = (self._model.knows([language]) for language in languages)
         return replace(plain, dense=dense * np.fromiter(known, np.bool_, len(texts))[:, None])
 
     def encode_queries(self, texts: Sequence[str]) -> Encoded:

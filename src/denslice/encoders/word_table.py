@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 import numpy as np
+import numpy.typing as npt
 
+from denslice.encoders.blas_threads import one_blas_thread
 from denslice.errors import InputError
 from denslice.store.vocabulary import WordIds
 from denslice.vectors import Floats, Ints, csr
@@ -20,6 +22,7 @@ from denslice.vectors import Floats, Ints, csr
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
+RowNumbers = npt.NDArray[np.int32]
 TABLE_FILE = "words.npz"
 TINY = np.float32(1e-12)
 UNKNOWN = -1  # the row of a token that was not needed yet
@@ -57,17 +60,17 @@ class WordTable:
         """Return the row of a word."""
         return row_of(word, self.places, len(self.rows) - len(self.places))
 
-    def vectors(self, weights: sp.csr_array, row_of: Ints) -> Floats:
+    def vectors(self, weights: sp.csr_array, row_of: RowNumbers) -> Floats:
         """Return the vectors of texts with these weights: of length 1, or 0 without words.
 
         `row_of` has the rows of tokens.
         """
-        columns, at = np.unique(weights.indices, return_inverse=True)
-        few = csr((weights.data, at, weights.indptr), (weights.shape[0], len(columns)))
-        unit = _unit(few @ self.rows[row_of[columns]]) * np.float32(self.rows.shape[1] ** 0.5)
-        bent = np.maximum(unit @ self.inner + self.inner_bias, 0) @ self.outer + self.outer_bias
-        has_words = np.diff(weights.indptr) > 0
-        found: Floats = _unit(unit @ self.straight + bent) * has_words[:, None]
+        by_row = csr((weights.data, row_of[weights.indices], weights.indptr), (weights.shape[0], len(self.rows)))
+        unit = _unit(by_row @ self.rows) * np.float32(self.rows.shape[1] ** 0.5)
+        with one_blas_thread():
+            bent = np.maximum(unit @ self.inner + self.inner_bias, 0) @ self.outer + self.outer_bias
+            vectors = _unit(unit @ self.straight + bent)
+        found: Floats = vectors * (np.diff(weights.indptr) > 0)[:, None]
         return found
 
 
@@ -76,13 +79,13 @@ class TokenRows:
 
     def __init__(self, table: WordTable, words: WordIds) -> None:
         self._table, self._words = table, words
-        self._rows = np.zeros(0, dtype=np.int64)
+        self._rows = np.zeros(0, dtype=np.int32)
 
-    def of(self, ids: Ints) -> Ints:
+    def of(self, ids: Ints) -> RowNumbers:
         """Return an array that has the row of each of these tokens at its id."""
         rows = self._rows
         if len(rows) < len(self._words):
-            unknown = np.full(len(self._words) - len(rows), UNKNOWN, dtype=np.int64)
+            unknown = np.full(len(self._words) - len(rows), UNKNOWN, dtype=np.int32)
             self._rows = rows = np.concatenate([rows, unknown])
         for id in np.unique(ids[rows[ids] == UNKNOWN]).tolist():
             rows[id] = self._table.row_of(self._words.word(id))

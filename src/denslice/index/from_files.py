@@ -17,13 +17,16 @@ from denslice import encoders
 from denslice.analysis.languages import language_named
 from denslice.corpus.compression import ending, is_compressed
 from denslice.corpus.documents import is_collection, read_docs, read_vectors
+from denslice.corpus.read_ahead import LINES, can_read_ahead, read_ahead
 from denslice.errors import DensliceError, InputError, LockedError
+from denslice.index.create import new_manifest
+from denslice.index.doc_batches import CutDoc, cut_docs
 from denslice.index.index import Index
 from denslice.index.index_info import IndexInfo
 from denslice.index.quick_pass import IndexingCounter, Intake
 from denslice.index.sync import FileCounter, Synced
 from denslice.options import IndexKeywords, IndexOptions, ReadOptions
-from denslice.records import Doc
+from denslice.records import Doc, Place, checked_docs
 from denslice.store import lock
 from denslice.store import manifest as manifests
 from denslice.store.files import sync_folder
@@ -31,7 +34,6 @@ from denslice.store.manifest import FULL, QUICK
 from denslice.vectors import stacked
 
 READY = ".npz"
-LINES = (".jsonl", ".ndjson", ".tsv")  # formats that have as many documents as lines
 
 Filled = TypeVar("Filled")
 Vectors = tuple[list[str], sp.csr_array]
@@ -78,9 +80,9 @@ def index_files(
 
         return _fill(to, there, chosen, add)
     once, followed = Inputs.of(inputs)
-    docs = read_docs(once, reading.text_field)
+    docs = _cut_docs(once, reading.text_field, _does_cut(there, chosen))
     if there is None and "encoder" not in chosen:
-        docs = texts_only(docs)
+        docs = (CutDoc(_text_only(doc), places) for doc, places in docs)
     if not followed:
         counter.expect(_expected([Path(name) for name in once]))
     level = level or _first_level(there, chosen)
@@ -263,12 +265,28 @@ def _only_builder(hidden: Path) -> Iterator[None]:
 
 
 def texts_only(docs: Iterable[Doc]) -> Iterator[Doc]:
-    """Yield the documents; raise InputError if one has a ready vector, since it is unclear what to index."""
-    for doc in docs:
-        if doc.vector is not None:
-            advice = "choose --encoder vectors to index the vectors, or --encoder mini to index the texts"
-            raise InputError(f"document {doc.id!r} has a ready vector; {advice}")
-        yield doc
+    """Return the documents; raise InputError at one with a ready vector, since it is unclear what to index."""
+    return map(_text_only, docs)
+
+
+def _text_only(doc: Doc) -> Doc:
+    if doc.vector is not None:
+        advice = "choose --encoder vectors to index the vectors, or --encoder mini to index the texts"
+        raise InputError(f"document {doc.id!r} has a ready vector; {advice}")
+    return doc
+
+
+def _cut_docs(names: Sequence[str], text_field: str | None, do_cut: bool) -> Iterator[CutDoc]:
+    """Return documents cut into passages, or each as one: by other processes if the files are large."""
+    if not can_read_ahead(names):
+        return cut_docs(checked_docs(read_docs(names, text_field)), do_cut)
+    found = read_ahead(names, text_field, do_cut)
+    return (CutDoc(doc, places or [Place(0, len(doc.text))]) for doc, places in found)
+
+
+def _does_cut(there: Index | None, chosen: IndexKeywords) -> bool:
+    """Return whether the documents of the index are cut into passages."""
+    return new_manifest(IndexOptions(**chosen)).passages if there is None else there.reader.snapshot.manifest.passages
 
 
 def _expected(paths: Sequence[Path]) -> int | None:

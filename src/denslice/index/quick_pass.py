@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Protocol
 
 from denslice.errors import InputError
+from denslice.index.doc_batches import CutDoc
 from denslice.index.index import Index
+from denslice.index.kept_encoder import KeptEncoder
 from denslice.index.sync import FileCounter, FolderSync, Synced
 from denslice.index.writer import Writer
 from denslice.options import ReadOptions
-from denslice.records import Doc, Progress
+from denslice.records import Progress
 from denslice.store.manifest import FULL, QUICK
 
 FIRST_PART = 2_048  # documents, or files of folders; each part is twice as large as the one before
@@ -40,7 +42,7 @@ class IndexingCounter(Counter, FileCounter, Protocol):
 class Intake:
     """What is added to an index: documents that are read once, and folders and files that are followed."""
 
-    docs: Iterator[Doc]
+    docs: Iterator[CutDoc]
     followed: Sequence[Path]
     reading: ReadOptions
     counter: IndexingCounter
@@ -48,12 +50,13 @@ class Intake:
     done: Synced = field(default_factory=Synced)
     _part: int = FIRST_PART
     _has_looked: bool = False
+    _encoder: KeptEncoder = field(default_factory=KeptEncoder)
 
     def take_all(self, index: Index, level: str = FULL) -> None:
         """Add everything in one commit, without deleting anything."""
 
         def work(writer: Writer) -> int:
-            added = writer.add_docs(self.docs, level)
+            added = writer.add_read(self.docs, level)
             synced = self._sync(writer, level, None)[0] if self.followed else Synced()
             self.done = replace(synced, documents=synced.documents + added)
             return self.done.documents
@@ -63,7 +66,12 @@ class Intake:
     def take_part(self, index: Index) -> bool:
         """Add the next part at the quick level, and return whether there may be more."""
         size, self._part = self._part, 2 * self._part
-        added = index.add(islice(self.docs, size), level=QUICK, wait=self.wait, progress=self._progress)
+
+        def add(writer: Writer) -> int:
+            writer.take_encoder(self._encoder)
+            return writer.add_read(islice(self.docs, size), QUICK)
+
+        added = index.write(add, self.wait, self._progress)
         self.done = replace(self.done, documents=self.done.documents + added)
         if added == size:
             return True
@@ -71,6 +79,7 @@ class Intake:
 
         def work(writer: Writer) -> int:
             nonlocal left
+            writer.take_encoder(self._encoder)
             synced, left = self._sync(writer, QUICK, size)
             self.done = _summed(self.done, synced)
             return synced.documents

@@ -23,6 +23,7 @@ from denslice.errors import InputError
 from denslice.index import doc_batches
 from denslice.index.deepening import Pace, PacedEncoder, rows_to_deepen
 from denslice.index.doc_batches import CutDoc, DocBatch, cut_docs, encode_batches
+from denslice.index.kept_encoder import KeptEncoder
 from denslice.index.known_passages import KnownPassages, known_passages
 from denslice.records import Doc, GivenDocs, Place, Progress, checked_docs, checked_ids
 from denslice.slicing import Slicing
@@ -85,6 +86,7 @@ class Writer:
         self.encoded_passages = 0
         self.reused_passages = 0  # of those added, which were known and not encoded again
         self._settled: Slicing | None = None  # the slicing, if this writer made it
+        self._full: Encoder | None = None  # the encoder, if it was given
         self._writer: SegmentWriter | None = None
         self._level = FULL  # of the segment that is being written
         self._place: Path | None = None
@@ -102,9 +104,17 @@ class Writer:
 
     # --- the changes of a commit
 
+    def take_encoder(self, kept: KeptEncoder) -> None:
+        """Encode the documents of this commit with the encoder of the one before, if that can be done."""
+        self.words, self._full = kept.after(self.base)
+
     def add_docs(self, docs: GivenDocs, level: str = FULL) -> int:
         """Encode and store documents, and return how many were stored."""
         return self._encode(cut_docs(checked_docs(docs), self.base.manifest.passages), self._encoder(level))
+
+    def add_read(self, docs: Iterator[CutDoc], level: str = FULL) -> int:
+        """Encode and store documents that are checked and cut already, and return how many were stored."""
+        return self._encode(docs, self._encoder(level))
 
     def add_cut(self, docs: Iterable[CutDoc], before: Mapping[str, str], level: str = FULL) -> int:
         """Store documents that are cut already, and return how many were stored.
@@ -345,7 +355,7 @@ class Writer:
         if level not in (QUICK, FULL):
             raise InputError(f"level is {QUICK!r} or {FULL!r}, not {level!r}")
         manifest = self.base.manifest
-        full = encoders.load(manifest.encoder, manifest.encoder_options, self.words)
+        full = self._full or encoders.load(manifest.encoder, manifest.encoder_options, self.words)
         encoder = full.quick() if level == QUICK else full
         self._go_to(FULL if encoder is full else QUICK)
         return encoder

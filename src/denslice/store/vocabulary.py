@@ -204,6 +204,7 @@ class Growth:
         self.base = base
         self.new_words: list[str] = []
         self._placed: dict[str, int] = {}
+        self._has_placed_all = not len(base)  # then a word that was not placed is in no commit either
 
     def __len__(self) -> int:
         return len(self.base) + len(self.new_words)
@@ -217,12 +218,23 @@ class Growth:
         """Return the word's token id; a new word gets the next free one."""
         placed = self._placed.get(word)
         if placed is None:
-            placed = self.base.find(word)
+            placed = ABSENT if self._has_placed_all else self.base.find(word)
             if placed == ABSENT:
                 placed = len(self)
                 self.new_words.append(word)
             self._placed[word] = placed
         return placed
+
+    def go_on(self, base: Vocabulary) -> bool:
+        """Grow from a later commit of the same index, and return whether its words have the ids that they have here.
+
+        If not, nothing is changed.
+        """
+        known, new = len(self.base), self.new_words
+        if len(base) != len(self) or any(base.word(known + at) != word for at, word in enumerate(new)):
+            return False
+        self.base, self.new_words = base, []
+        return True
 
     def word(self, id: int) -> str:
         """Return the word that has this token id."""
