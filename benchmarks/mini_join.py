@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import numpy as np
 import onnx
 import torch
 from torch import Tensor
@@ -15,11 +15,11 @@ from torch.nn import functional
 from denslice.encoders.model_config import CONFIG_FILE, ModelConfig
 from denslice.encoders.onnx.graph import Join, graph_of
 from denslice.encoders.onnx_model import ONNX_FILE, SECOND_TOKENIZER_FILE, TOKENIZER_FILE
-
-if TYPE_CHECKING:
-    from mini_teach import TwoBodies
+from mini_bodies import TwoBodies, batches
+from mini_texts import Pieces
 
 DIMENSIONS = 384
+BATCH_PIECES = 131_072  # with padding
 
 
 class Centred:
@@ -61,3 +61,12 @@ def write(two: TwoBodies, join: Join, config: ModelConfig, out: Path, texts: Seq
         body.tokenizer.save(str(out / name), pretty=False)
         body.tokenizer.enable_truncation(body.longest)
     (out / CONFIG_FILE).write_text(json.dumps(config.to_json(), indent=2) + "\n")
+
+
+@torch.no_grad()
+def vectors_of(two: TwoBodies, pieces: Pieces) -> list[Tensor]:
+    """Return the vectors of both bodies (texts, H)."""
+    order = list(batches(pieces.lengths, BATCH_PIECES))
+    parts = [two.vectors(pieces.rows(which)) for which in order]
+    back = torch.from_numpy(np.argsort(np.concatenate(order)))
+    return [torch.cat(one)[back.to(one[0].device)] for one in zip(*parts, strict=True)]

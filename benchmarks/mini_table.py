@@ -21,8 +21,8 @@ from denslice.encoders.bm25 import Bm25, Bm25Config
 from denslice.encoders.onnx.nodes import EMBEDDING_LEVELS, rows_quantised
 from denslice.encoders.word_table import TABLE_FILE, row_of
 from denslice.store.vocabulary import Growth, Vocabulary
-from mini_teach import REPORT, row_loss
 
+REPORT = 1_000  # steps
 Ints32 = np.ndarray[Any, np.dtype[np.int32]]
 Ints64 = np.ndarray[Any, np.dtype[np.int64]]
 Floats32 = np.ndarray[Any, np.dtype[np.float32]]
@@ -36,7 +36,7 @@ class TableLesson:
     shared: int = 1_000  # rows of all other words
     width: int = 128
     inner: int = 512  # neurons between the sum and the vector
-    steps: int = 6_000
+    steps: int = 10_000
     batch: int = 4_096
     lr: float = 3e-3
     rows: float = 0.5  # weight of the loss on similarities
@@ -139,8 +139,17 @@ def teach_table(
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
-        if step % (10 * REPORT) == 0 or step == lesson.steps - 1:
+        if step % REPORT == 0 or step == lesson.steps - 1:
             told(f"table, step {step}: vector {point.item():.4f}, rows {rows.item():.4f}")
+
+
+def row_loss(ours: Tensor, goals: Tensor, bank: Tensor, temperature: float) -> Tensor:
+    """Return how the similarities of texts to each other and to others differ from those they should have."""
+    found = torch.cat([ours @ ours.T, ours @ bank.T], 1) / temperature
+    wanted = torch.cat([goals @ goals.T, goals @ bank.T], 1) / temperature
+    same = wanted > 0.999 / temperature  # itself, in the batch or in the bank
+    found, wanted = found.masked_fill(same, -1e4), wanted.masked_fill(same, -1e4)
+    return functional.kl_div(found.log_softmax(1), wanted.log_softmax(1), log_target=True, reduction="batchmean")
 
 
 def write_table(table: TaughtTable, words: Sequence[str], folder: Path, lam: float) -> None:

@@ -57,14 +57,14 @@ def folder(bodies: tuple[Any, Any], tmp_path_factory: pytest.TempPathFactory) ->
     return folder
 
 
-def graph(bodies: tuple[Any, Any], inputs: tuple[Any, Any] | None, leaving: tuple[Any, Any] = (None, None)) -> Any:
+def graph(bodies: tuple[Any, Any], inputs: tuple[Any, Any] | None) -> Any:
     from denslice.encoders.onnx.graph import Body, graph_of
 
     made = []
     for at, (body, pooling, place) in enumerate(zip(bodies, ("mean", "cls"), (0, 2), strict=True)):
         weights = {name: value.detach().numpy() for name, value in body.state_dict().items()}
         own = None if inputs is None else inputs[at]
-        how = (WIDTH // 4, body.config.layer_norm_eps, pooling, True, 80, place, leaving[at])
+        how = (WIDTH // 4, body.config.layer_norm_eps, pooling, True, 80, place)
         made.append(Body(weights, *how, own))
     return graph_of(made[0], head(), made[1], join())
 
@@ -127,50 +127,6 @@ def test_two_bodies_give_the_vector_of_their_definition(bodies: tuple[Any, Any],
         np.testing.assert_allclose(found.importance, importance, rtol=1e-4)
         known = any(piece > 2 for piece in first.encode(text.lower()).ids)
         np.testing.assert_allclose(found.dense, dense * known, atol=1e-5)
-
-
-@pytest.mark.parametrize("after", [1, 2])
-@pytest.mark.parametrize("length", [3, 31, 32, 33, 34, 60])
-def test_common_pieces_leave_long_texts(bodies: tuple[Any, Any], length: int, after: int) -> None:
-    import onnxruntime
-
-    from denslice.encoders.onnx.graph import Leaving
-
-    rng = np.random.default_rng(length)
-    ids = [rng.integers(3, 60, (1, length)), rng.integers(3, 295, (1, length))]
-    ids[1][0, [0, -1]] = 3, 275  # the first piece stays; the last one is the 256th that leaves
-    usual = rng.uniform(size=(20, 2)).astype(np.float32)
-    leaving = Leaving(np.arange(20, 40), after, usual), Leaving(np.arange(20, 290), 1)
-    made = graph(bodies, None, leaving).SerializeToString()
-    session = onnxruntime.InferenceSession(made, providers=["CPUExecutionProvider"])
-    found = session.run(("dense", "importance"), {"ids": ids[0], "second_ids": ids[1]})
-    is_long = length > 32
-    stay = [is_long & ~np.isin(one[0], gone.pieces) | (not is_long) for one, gone in zip(ids, leaving, strict=True)]
-    first, second = (
-        states_of_rest(body, torch.tensor(one), some, gone.after)
-        for body, one, some, gone in zip(bodies, ids, stay, leaving, strict=True)
-    )
-    dense, own = joined(first, second)
-    importance = usual[(ids[0][0] - 20).clip(0, 19)]
-    importance[stay[0]] = own
-    np.testing.assert_allclose(found[0][0], dense, atol=1e-5)
-    np.testing.assert_allclose(found[1][0], importance, rtol=1e-4)
-
-
-def states_of_rest(body: Any, ids: Any, stay: Any, after: int) -> Floats:
-    """The last states of the pieces that stay, if the others leave after some layers."""
-    with torch.inference_mode():
-        hidden = body.embeddings(ids)
-        for number, layer in enumerate(body.encoder.layer):
-            hidden = hidden[:, stay] if number == after else hidden
-            own = layer.attention.self
-            parts = (own.query, own.key, own.value)
-            query, key, value = (part(hidden).unflatten(-1, (4, -1)).transpose(1, 2) for part in parts)
-            mixed = torch.nn.functional.scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2)
-            middle = layer.attention.output(mixed, hidden)
-            hidden = layer.output(layer.intermediate(middle), middle)
-        last = hidden[0].numpy()
-        return np.asarray(last[stay] if after == len(body.encoder.layer) else last)
 
 
 @pytest.mark.parametrize("uneven", [False, True])

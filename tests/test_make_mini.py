@@ -1,4 +1,4 @@
-"""How the embedded model is made: pieces that leave, bodies that learn, a join, and a folder that mini reads."""
+"""How the embedded model is made: two bodies, a join, a table of words, and a folder that mini reads."""
 
 from __future__ import annotations
 
@@ -62,101 +62,43 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def two_bodies(folders: tuple[Path, Path]) -> Any:
     from denslice.encoders.torch.bi_encoder import BiEncoder
 
-    bodies, teach = (importlib.import_module(name) for name in ("mini_bodies", "mini_teach"))
+    bodies = importlib.import_module("mini_bodies")
     model = BiEncoder.load(folders[0])
     first = bodies.TextBody(model.backbone.base_model, model.tokenizer.backend_tokenizer, 48)
-    return teach.TwoBodies(first, bodies.TextBody.load(folders[1], 48), model.token_head)
-
-
-def test_pieces_leave_whose_absence_turns_vectors_least(folders: tuple[Path, Path]) -> None:
-    leaving = importlib.import_module("mini_leaving")
-    two = two_bodies(folders)
-    long = [SENTENCES[3], "the dog and a cat ran on the red mat " * 5]
-    for body, after in zip(two.both, (1, 2), strict=True):
-        rows = [np.array(row) for row in body.pieces(long)]
-        candidates = np.unique(np.concatenate(rows))[3:9]
-        found = leaving.harms(body, candidates, rows, after)
-        turned, seen = np.zeros(len(candidates)), np.zeros(len(candidates))
-        for row in rows:
-            ids = torch.from_numpy(row)[None]
-            whole = body.vectors(body.states(ids)[-1], ids)
-            for at, piece in enumerate(candidates):
-                if piece in row:  # what the body gives if this piece alone leaves
-                    body.leaving = leaving.Leaving(np.array([piece]), after)
-                    left = body.vectors(body.states(ids)[-1], ids)
-                    turned[at] += 1 - float(torch.nn.functional.cosine_similarity(whole, left).detach())
-                    seen[at] += (row == piece).sum()
-                    body.leaving = None
-        usual = turned.sum() / seen.sum()
-        np.testing.assert_allclose(found, (turned + 30 * usual) / (seen + 15), rtol=1e-3, atol=1e-6)
-    leaving.leave(two, SENTENCES, long, 3, (1, 2))
-    assert [len(body.leaving.pieces) for body in two.both] == [3, 3]
-    assert [body.leaving.after for body in two.both] == [1, 2]
-    special = two.first.tokenizer.get_added_tokens_decoder()
-    assert not set(special) & set(two.first.leaving.pieces.tolist())
-    assert two.first.leaving.importance.shape == (3, 2)
-    assert two.second.leaving.importance is None
-
-
-def test_a_piece_that_leaves_weighs_what_it_weighs_on_average(folders: tuple[Path, Path]) -> None:
-    leaving = importlib.import_module("mini_leaving")
-    two = two_bodies(folders)
-    texts = [SENTENCES[0], SENTENCES[3]]
-    rows = two.first.pieces(texts)
-    piece = rows[1][3]
-    wanted = []
-    for row in rows:
-        weights = two.importance(two.first.states(torch.tensor([row]))[-1])[0].detach().numpy()
-        wanted += [weights[at] for at, one in enumerate(row) if one == piece]
-    found = leaving.importances(two, np.array([piece, 0]), texts)
-    np.testing.assert_allclose(found[0], np.mean(wanted, axis=0), rtol=1e-5)
-    assert found[1].tolist() == [1, 1]  # it does not occur
+    return bodies.TwoBodies(first, bodies.TextBody.load(folders[1], 48), model.token_head)
 
 
 def test_a_row_has_the_same_states_alone_and_among_others(folders: tuple[Path, Path]) -> None:
     for body in two_bodies(folders).both:
         rows = body.pieces(SENTENCES)
-        body.leaving = importlib.import_module("mini_leaving").Leaving(np.array(rows[3][1:3]), 1)
         together = body.states(body.padded(rows))[-1]
         for row, ids in enumerate(rows):
             alone = body.states(torch.tensor([ids]))[-1][0]
             torch.testing.assert_close(together[row, : len(ids)], alone, rtol=1e-4, atol=1e-5)
 
 
-def test_a_body_that_nothing_leaves_is_that_of_transformers(folders: tuple[Path, Path]) -> None:
+def test_a_body_is_that_of_transformers(folders: tuple[Path, Path]) -> None:
     for body in two_bodies(folders).both:
         ids = torch.tensor(body.pieces([SENTENCES[3]]))
         torch.testing.assert_close(body.states(ids)[-1], body.body(ids).last_hidden_state, rtol=1e-4, atol=1e-5)
 
 
-def test_bodies_learn_to_do_without_pieces(folders: tuple[Path, Path]) -> None:
-    teach = importlib.import_module("mini_teach")
-    whole, pupil = two_bodies(folders), two_bodies(folders)
-    importlib.import_module("mini_leaving").leave(pupil, SENTENCES, [SENTENCES[3]], 4, (1, 1))
-    lesson = teach.Lesson(steps=80, batch_pieces=256, lr=1e-3, warmup_steps=5, bank=8, noisy_rows=0.0)
-    teacher = teach.Teacher(whole, pupil, lesson, torch.device("cpu"))
-    pieces = teach.Pieces(whole.both, [SENTENCES[3], *SENTENCES] * 4, torch.device("cpu"))
-    teacher.prepare(pieces, np.arange(len(SENTENCES)))
-    table = pupil.first.body.embeddings.word_embeddings.weight.clone()
-    long = pieces.rows(np.array([0]))
-    with torch.no_grad():
-        before = teacher.loss(long)
-    lines: list[str] = []
-    teacher.teach(pieces, lines.append)
-    with torch.no_grad():
-        after = teacher.loss(long)
-    assert after["vector"] < before["vector"] / 2
-    assert (pupil.first.body.embeddings.word_embeddings.weight == table).all()
-    assert lines[0].startswith("step 0 (0%)")
+def test_vectors_of_texts_come_in_their_order(folders: tuple[Path, Path]) -> None:
+    two = two_bodies(folders)
+    join, texts = (importlib.import_module(name) for name in ("mini_join", "mini_texts"))
+    found = join.vectors_of(two, texts.Pieces(two.both, SENTENCES, torch.device("cpu")))
+    for body, vectors in zip(two.both, found, strict=True):
+        for text, vector in zip(SENTENCES, vectors, strict=True):
+            ids = torch.tensor(body.pieces([text]))
+            torch.testing.assert_close(body.vectors(body.states(ids)[-1], ids)[0], vector, rtol=1e-4, atol=1e-5)
 
 
 def test_the_whole_recipe_writes_a_model_that_mini_reads(folders: tuple[Path, Path], tmp_path: Path) -> None:
     make = importlib.import_module("make_mini")
-    texts, config, out = tmp_path / "texts.txt", tmp_path / "join.toml", tmp_path / "model"
+    texts, out = tmp_path / "texts.txt", tmp_path / "model"
     texts.write_text("\n".join([*SENTENCES, "a red mat", "cats walking on the mat", "the fast dog ran"]))
-    config.write_text("pieces = 5\nafter = [1, 1]\nsteps = 3\nbatch_pieces = 256\nbank = 8\ntable_steps = 30\n")
     export_onnx(folders[0], tmp_path / "first", SENTENCES)
-    make.join(tmp_path / "first", folders[1], texts, out, config)
+    make.join(tmp_path / "first", folders[1], texts, out, vocabulary=300, table_steps=30)
     model = OnnxModel(out)
     read = list(model.read(["the cat", SENTENCES[3]], 48))
     assert np.linalg.norm(read[0].dense) == pytest.approx(1, abs=1e-4)
@@ -170,11 +112,11 @@ def test_the_whole_recipe_writes_a_model_that_mini_reads(folders: tuple[Path, Pa
 def test_an_exported_model_is_read_back_from_its_graph(folders: tuple[Path, Path], tmp_path: Path) -> None:
     export_onnx(folders[0], tmp_path / "first", SENTENCES)
     body, head, config = importlib.import_module("mini_first").read_first_edition(tmp_path / "first")
-    two = importlib.import_module("mini_teach").TwoBodies(body, body, head)
+    two = importlib.import_module("mini_bodies").TwoBodies(body, body, head)
     for text, read in zip(SENTENCES, OnnxModel(tmp_path / "first").read(SENTENCES, config.max_length), strict=True):
         ids = torch.tensor(body.pieces([text]))
         last = body.states(ids)[-1]
-        assert float(body.vectors(last, ids).detach()[0] @ torch.from_numpy(read.dense)) > 0.99
+        assert float(body.vectors(last, ids).detach()[0] @ torch.tensor(read.dense)) > 0.99
         assert two.importance(last)[0].detach().numpy() == pytest.approx(read.importance, abs=0.1)
 
 

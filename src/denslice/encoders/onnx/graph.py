@@ -10,23 +10,14 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-from onnx import ModelProto, TensorProto
+from onnx import ModelProto
 
 from denslice.encoders.onnx.nodes import CONTRIB, LayerInputs, Nodes, evening, float32
 from denslice.encoders.word_pieces import SOFTPLUS_ONE
-from denslice.vectors import Floats, Ints
+from denslice.vectors import Floats
 
 IDS, SECOND_IDS = "ids", "second_ids"  # the inputs
-LONG = 32  # pieces: common ones leave texts that are longer
 Parameters = Mapping[str, Floats]
-
-
-class Leaving(NamedTuple):
-    """Pieces so common that, in a long text, they leave once the others have read them: upper layers go without."""
-
-    pieces: Ints  # their ids
-    after: int  # so many layers, at least 1, read them
-    importance: Floats | None = None  # (pieces, 2), if the body has a word head
 
 
 class Body(NamedTuple):
@@ -39,7 +30,6 @@ class Body(NamedTuple):
     normalise: bool  # whether its vector gets length 1
     longest: int  # how many pieces it can be given
     first_place: int = 0  # RoBERTa counts places from 2
-    leaving: Leaving | None = None
     inputs: Mapping[str, LayerInputs] | None = None  # of each linear layer; without them nothing is int8
 
     def pair(self, name: str) -> tuple[Floats, Floats]:
@@ -71,7 +61,7 @@ def graph_of(body: Body, head: Parameters, second: Body | None = None, join: Joi
     """
     nodes = Nodes()
     hidden = _states(nodes, body, IDS, "")
-    _importance(nodes, hidden, head, body.leaving)
+    _importance(nodes, hidden, head)
     if second is None or join is None:
         _pooled(nodes, body, hidden, "", "dense")
         return nodes.model([IDS], hidden_size(body))
@@ -92,8 +82,6 @@ def _states(nodes: Nodes, body: Body, ids: str, prefix: str, only_first: bool = 
     hidden = _embedded(nodes, body, ids, prefix)
     for number in range(body.layers):
         seen = hidden
-        if body.leaving is not None and number == body.leaving.after - 1:
-            hidden = _without_common(nodes, body, hidden, ids, prefix)
         if only_first and number == body.layers - 1:
             hidden = _first(nodes, hidden, prefix, f"{prefix}only")
         hidden = _layer(nodes, body, prefix, f"encoder.layer.{number}.", hidden, seen)
@@ -147,21 +135,6 @@ def _stacked(parts: list[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
     return np.concatenate([weight for weight, _ in parts]), np.concatenate([bias for _, bias in parts])
 
 
-def _without_common(nodes: Nodes, body: Body, hidden: str, ids: str, prefix: str) -> str:
-    """Add the states of the pieces that stay: all in a text that is not long."""
-    assert body.leaving is not None
-    numbers = np.zeros(len(body.weights["embeddings.word_embeddings.weight"]), dtype=np.uint16)
-    numbers[body.leaving.pieces] = np.arange(1, len(body.leaving.pieces) + 1)
-    number = nodes.node("Gather", [nodes.constant(f"{prefix}numbers", numbers), ids], f"{prefix}number")  # 0: stays
-    common = nodes.node("Cast", [number], f"{prefix}common", to=TensorProto.BOOL)
-    most = nodes.constant(f"{prefix}most", np.array([LONG]))
-    is_long = nodes.node("Greater", [f"{prefix}size", most], f"{prefix}is_long")
-    goes = nodes.node("And", [common, is_long], f"{prefix}goes")
-    stays = nodes.node("Not", [goes], f"{prefix}stays")
-    stays = nodes.node("Reshape", [stays, nodes.constant(f"{prefix}flat", np.array([-1]))], f"{prefix}staying")
-    return nodes.node("Compress", [hidden, stays], f"{prefix}left", axis=1)
-
-
 def _first(nodes: Nodes, hidden: str, prefix: str, out: str) -> str:
     """Add the state of the first piece, [CLS]: (1, 1, H)."""
     axis = nodes.constant(f"{out}.axis", np.array([1]))
@@ -188,11 +161,8 @@ def _joined(nodes: Nodes, vectors: list[str], join: Join, quantised: bool) -> No
     nodes.unit(nodes.node("MatMul", [both, axes], "projected"), "dense")
 
 
-def _importance(nodes: Nodes, hidden: str, head: Parameters, leaving: Leaving | None) -> None:
-    """Add softplus of the head, shifted so that an untrained head gives 1; it is small and stays in float32.
-
-    Pieces that left have the importance that they have everywhere.
-    """
+def _importance(nodes: Nodes, hidden: str, head: Parameters) -> None:
+    """Add softplus of the head, shifted so that an untrained head gives 1; it is small and stays in float32."""
     last = max(int(name.split(".")[0]) for name in head) if "weight" not in head else None
     if last is not None:
         product = nodes.node("MatMul", [hidden, nodes.constant("head.first", head["0.weight"].T)], "head.product")
@@ -201,19 +171,7 @@ def _importance(nodes: Nodes, hidden: str, head: Parameters, leaving: Leaving | 
     weight, bias = _pair(head, str(last)) if last is not None else (head["weight"], head["bias"])
     product = nodes.node("MatMul", [hidden, nodes.constant("head.last", weight.T)], "head.last_product")
     shift = nodes.constant("head.last_bias", float32(bias + SOFTPLUS_ONE))
-    sums = nodes.node("Add", [product, shift], "head.last_sums")
-    if leaving is None:
-        nodes.node("Softplus", [sums], "importance")
-        return
-    own = nodes.node("Softplus", [sums], "head.own")
-    assert leaving.importance is not None
-    usual = np.concatenate([np.zeros((1, 2), np.float32), float32(leaving.importance)])
-    which = nodes.node("Cast", ["number"], "which", to=TensorProto.INT64)
-    everywhere = nodes.node("Gather", [nodes.constant("usual", usual), which], "everywhere")  # (1, L, 2)
-    places = nodes.node("Transpose", [nodes.node("NonZero", ["staying"], "found")], "stay_at")  # (stay, 1)
-    axis = nodes.constant("head.axis", np.array([0]))
-    flat = [nodes.node("Squeeze", [one, axis], f"{one}.flat") for one in (everywhere, own)]
-    nodes.node("Unsqueeze", [nodes.node("ScatterND", [flat[0], places, flat[1]], "scattered"), axis], "importance")
+    nodes.node("Softplus", [nodes.node("Add", [product, shift], "head.last_sums")], "importance")
 
 
 def _pair(weights: Parameters, name: str) -> tuple[Floats, Floats]:
