@@ -14,6 +14,7 @@ The second edition joins that model, which is the first, with granite:
     python benchmarks/make_mini.py texts SOURCES COLLECTIONS TEXTS
     python benchmarks/make_mini.py join FIRST GRANITE TEXTS OUT
     python benchmarks/make_mini.py plain BACKBONE GRANITE TEXTS OUT  # BM25 + granite, to compare with
+    python benchmarks/make_mini.py pools COLLECTIONS POOLS           # unseen dev splits, to choose with
 
 SOURCES has a folder of files for each source that configs/join/sources.toml names. TEXTS has one text on each line, and
 may be compressed by xz. FIRST is the folder that `denslice export` wrote above.
@@ -29,6 +30,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -57,6 +59,8 @@ CENTRED = 5_000  # passages by which the vectors of a plain body are centred
 LONG_TEXTS = 220  # passages on which activations are measured
 TABLE_STEPS, QUICK_LAM = 10_000, 20.0  # of the table of words, and its λ
 HELD_OUT = {"scifact": 0.25, "squad-train-sent": 0.1}  # share of training queries that becomes the dev split
+UNSEEN = {"fiqa": "fiqa-judged", "nfcorpus": "nfcorpus", "reuters": "reuters-headline", "wikiqa": "wikiqa-page"}
+POOL_QUERIES, POOL_OTHERS, POOL_SEED = 500, 3_000, 7  # queries of a pool, and documents that none of them wants
 ACL_SHARE = 0.4  # of the papers from 2016 on
 GROUP = 5  # sentences of SQuAD that make a passage
 Rows = list[dict[str, Any]]
@@ -143,6 +147,21 @@ def write(out: Path, docs: Rows, queries: Rows, qrels: dict[str, list[list[str]]
         rows_of_split = [["query-id", "corpus-id", "score"], *lines]
         (out / "qrels" / f"{split}.tsv").write_text("".join("\t".join(line) + "\n" for line in rows_of_split))
     print(f"{out.name}: {len(docs):,} documents, {len(asked):,} queries", file=sys.stderr)
+
+
+def make_pools(collections: Path, out: Path) -> None:
+    """Write a small collection for each dev split of which nothing is trained on."""
+    for name, folder in UNSEEN.items():
+        qrels = qrels_of(collections / folder, "dev")
+        asked = sorted({query for query, *_ in qrels})
+        Random(POOL_SEED).shuffle(asked)
+        qrels = [line for line in qrels if line[0] in set(asked[:POOL_QUERIES])]
+        relevant = {doc for _, doc, _ in qrels}
+        docs = list(rows_of(collections / folder / "corpus.jsonl"))
+        others = [row for row in docs if row["_id"] not in relevant]
+        Random(POOL_SEED).shuffle(others)
+        kept = [*(row for row in docs if row["_id"] in relevant), *others[:POOL_OTHERS]]
+        write(out / name, kept, list(rows_of(collections / folder / "queries.jsonl")), {"dev": qrels})
 
 
 # --- training
@@ -271,7 +290,8 @@ def plain(first: Path, second: Path, texts: Path, out: Path) -> None:
     head = torch.nn.Linear(DIMENSIONS, 2)
     for value in head.parameters():
         torch.nn.init.zeros_(value)  # every importance is 1
-    two = TwoBodies(*(TextBody.load(folder, ModelConfig.max_length) for folder in (first, second)), head).eval()
+    bodies = [TextBody.load(folder, ModelConfig.max_length) for folder in (first, second)]
+    two = TwoBodies(bodies[0], bodies[1], head).eval()
     joined = passages(read_lines(texts), PASSAGE_SEED)
     vectors = vectors_of(two, Pieces(two.both, sample(joined, CENTRED), torch.device("cpu")))
     centres = [one.mean(0).numpy() for one in vectors]
@@ -293,11 +313,11 @@ def sample(lines: list[str], count: int) -> list[str]:
 def main() -> None:
     """Run one step."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=["data", "train", "mix", "granite", "texts", "join", "plain"])
+    parser.add_argument("step", choices=["data", "train", "mix", "granite", "texts", "join", "plain", "pools"])
     parser.add_argument("folders", nargs="+", type=Path)
     given = parser.parse_args()
     steps: dict[str, Callable[..., None]] = {"data": make_data, "train": train, "mix": mix}
-    steps |= {"granite": unpack, "texts": collect, "join": join, "plain": plain}
+    steps |= {"granite": unpack, "texts": collect, "join": join, "plain": plain, "pools": make_pools}
     steps[given.step](*given.folders)
 
 

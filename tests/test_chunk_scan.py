@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from denslice.analysis.analyzer import Analyzer
@@ -27,6 +27,7 @@ def chunk_terms() -> tuple[ChunkTerms, Growth]:
 
 @settings(deadline=None)  # loops may be compiled
 @given(st.lists(FIELDS, max_size=3))
+@example([["»http://:"]])
 def test_scanned_chunks_have_the_terms_of_plain_ones(batches: list[list[str]]) -> None:
     """In the same order, so that words have the same token ids."""
     compiled, compiled_words = chunk_terms()

@@ -58,10 +58,11 @@ def index(tmp_path: Path) -> Path:
 # --- indexing
 
 
-def test_index_makes_an_index_and_says_so_in_one_line(tmp_path: Path) -> None:
+def test_index_makes_an_index_and_says_so_in_a_line_for_each_level(tmp_path: Path) -> None:
     result = denslice("index", write_docs(tmp_path / "docs.jsonl", DOCS), "--to", tmp_path / "my.idx")
-    assert result.stdout.startswith(f"indexed 3 documents into {tmp_path / 'my.idx'} (")
-    assert result.stdout.count("\n") == 1
+    quick, deep = result.stdout.splitlines()
+    assert quick.startswith(f"indexed 3 documents into {tmp_path / 'my.idx'} (")
+    assert deep.startswith(f"deepened 3 documents of {tmp_path / 'my.idx'} (")
     assert result.stderr == ""
     assert len(Index.open(tmp_path / "my.idx")) == 3
     assert sorted(path.name for path in tmp_path.iterdir()) == ["docs.jsonl", "my.idx"]

@@ -6,7 +6,6 @@ import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -20,7 +19,7 @@ from denslice.analysis.analyzer import Analyzer
 from denslice.cluster.cluster_folder import Layout
 from denslice.cluster.cluster_reader import ClusterReader
 from denslice.cluster.replica import Replica
-from denslice.cluster.replicas import Replicas
+from denslice.cluster.replicas import ReplicaOptions, Replicas
 from denslice.cluster.shard import Head, new_shard
 from denslice.index.doc_batches import cut_docs, encode_batches
 from denslice.options import SearchOptions
@@ -350,7 +349,7 @@ class LocalReplicas:
     """Replicas of every shard in this process."""
 
     def __init__(self, layout: Layout) -> None:
-        self.options = SimpleNamespace(replicas=1)
+        self.options = ReplicaOptions(replicas=1)
         self._replicas = [Replica(str(layout.shard(number))) for number in range(layout.shards)]
 
     def ask(self, requests: dict[int, tuple[str, bytes]]) -> dict[int, bytes]:

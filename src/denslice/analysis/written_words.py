@@ -18,7 +18,8 @@ import regex
 from denslice.analysis.normal_forms import normal_form
 from denslice.analysis.scripts import LETTERS, LONG_RUNS, SHORT_RUNS, ngram_size
 
-_web = r"(?:https?|ftp)://[^\s<>\"]+|www\.[^\s<>\"]+"
+_around = r".,;:!?()\[\]{}'’»"  # signs that end no address
+_web = rf"(?:(?:https?|ftp)://|www\.)(?=[{_around}]*[^\s<>\"{_around}])[^\s<>\"]+"
 _mail = rf"(?![\p{{M}}.+\-])[{LETTERS}_.+\-]+@[{LETTERS}\-]+(?:\.[{LETTERS}\-]+)+"
 _outside = r"(?<![\p{L}\p{N}_]\p{M}*)"
 _language = rf"{_outside}[A-Za-z]{{1,2}}(?:\+\+|\#)(?![{LETTERS}_])"
