@@ -33,7 +33,7 @@ def main() -> None:
         "gpu": gpu(),
         "lab-notes": {"tries": tries(), "phrases": phrases(), "looks": looks()},
         "living-index": {"commits": commits()},
-        "mini": {"editions": editions(), "quality": quality(), "speed": mini_speed()},
+        "mini": {"quality": quality(), "speed": mini_speed()},
         "passages": {"quality": long_quality(), "needles": needles(), "speed": passage_speed()},
         "scaling": {"cluster": cluster(), "plans": plans(), "plan": steps(plan(_need(1e9))), "rates": plan_rates()},
         "serving": {"load": load()},
@@ -253,17 +253,6 @@ WAYS = {  # searches of the table, and what they are called there
     "mini, dense": "first edition, dense",
     "mini": "first edition",
 }
-UNSEEN = ("fiqa:dev", "nfcorpus:dev", "reuters:dev", "wikiqa:dev")  # pools of dev splits
-EDITIONS = {
-    "bm25": "BM25",
-    "BM25 + MiniLM": "BM25 + MiniLM",
-    "first edition, lexical": "first edition, lexical",
-    "first edition, dense": "dense",
-    "first edition": "hybrid",
-    "mini, lexical": "mini, lexical",
-    "mini, dense": "dense",
-    "mini": "hybrid",
-}
 LOOKS = ("A", "B", "A, phrases 0.4, λ = 50", "halfway, phrases 0.3, b = 0.4", "halfway, phrases 0.3, b = 0.3")
 
 
@@ -280,19 +269,6 @@ def quality() -> str:
             ["the first edition is ahead by", "", *(_ahead([found[name][way] for name in some]) for way in WAYS)]
         )
     return f"{markdown(['collection', 'queries', *WAYS.values()], rows)}\n\n{cited('quality', [line])}"
-
-
-def editions() -> str:
-    """Return nDCG@10 of both editions of the embedded model on unseen dev splits, and how far the second is ahead."""
-    line = [line for line in lines("quality") if line["figures"]["ndcg@10"].keys() == set(UNSEEN)][-1]
-    found, queries = line["figures"]["ndcg@10"], line["figures"]["queries"]
-    rows = []
-    for name in UNSEEN:
-        means = [f"{found[name][way]['mean']:.3f}" for way in EDITIONS]
-        rows.append([name.partition(":")[0], f"{queries[name]:,}", *means])
-    rows.append(["mean", "", *(f"{fmean(found[name][way]['mean'] for name in UNSEEN):.3f}" for way in EDITIONS)])
-    rows.append(["mini is ahead by", "", *(_ahead([found[name][way] for name in UNSEEN]) for way in EDITIONS)])
-    return f"{markdown(['collection', 'queries', *EDITIONS.values()], rows)}\n\n{cited('quality', [line])}"
 
 
 def _ahead(some: Sequence[Mapping[str, float]]) -> str:
