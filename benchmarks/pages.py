@@ -32,7 +32,7 @@ def main() -> None:
         "files": {"sync": sync_rate(), "markdown": markdown_rates(), "rates": reading_rates()},
         "gpu": gpu(),
         "lab-notes": {"tries": tries(), "phrases": phrases(), "looks": looks()},
-        "living-index": {"commits": commits()},
+        "living-index": {"commits": commits(), "levels": levels()},
         "mini": {"quality": quality(), "speed": mini_speed()},
         "passages": {"quality": long_quality(), "needles": needles(), "speed": passage_speed()},
         "scaling": {"cluster": cluster(), "plans": plans(), "plan": steps(plan(_need(1e9))), "rates": plan_rates()},
@@ -344,6 +344,18 @@ def commits() -> str:
         rows.append([name, *(f"{time:.2f}" for time in times)])
     head = ["ms", "commit, p50", "commit, p99", "first search after it, p50", "warm search, p50"]
     return f"{markdown(head, rows)}\n\n{cited('commits', some)}"
+
+
+def levels() -> str:
+    """Return nDCG@10 by the share of an index that is deep, and with quick queries, beside BM25."""
+    line = lines("levels")[-1]
+    found = line["figures"]["ndcg@10"]
+    ways = ["bm25", *(f"{share:.0%}" for share in line["configuration"]["shares"])]
+    ways += ["0%, quick queries", "100%, quick queries"]
+    rows = [[name, *(f"{values[way]:.3f}" for way in ways)] for name, values in found.items()]
+    rows.append(["mean", *(f"{fmean(values[way] for values in found.values()):.3f}" for way in ways)])
+    told = [way.replace("%", " % deep").replace("bm25", "BM25") for way in ways]
+    return f"{markdown(['nDCG@10', *told], rows)}\n\n{cited('levels', [line])}"
 
 
 def cluster() -> str:
