@@ -57,7 +57,7 @@ PASSAGE_SEED = 1
 SAMPLE = 100_000  # of these texts, by which centres and axes are measured
 CENTRED = 5_000  # passages by which the vectors of a plain body are centred
 LONG_TEXTS = 220  # passages on which activations are measured
-TABLE_STEPS, QUICK_LAM = 10_000, 20.0  # of the table of words, and its λ
+TABLE_STEPS = 10_000  # of the table of words
 HELD_OUT = {"scifact": 0.25, "squad-train-sent": 0.1}  # share of training queries that becomes the dev split
 UNSEEN = {"fiqa": "fiqa-judged", "nfcorpus": "nfcorpus", "reuters": "reuters-headline", "wikiqa": "wikiqa-page"}
 POOL_QUERIES, POOL_OTHERS, POOL_SEED = 500, 3_000, 7  # queries of a pool, and documents that none of them wants
@@ -273,7 +273,7 @@ def teach_words(
     table = TaughtTable(len(words) + lesson.shared, lesson.width, lesson.inner, len(how.axes)).to(device)
     teach_table(table, TableTexts(bags, words, lesson.shared, device), goals, lesson, tell)
     out.mkdir(parents=True, exist_ok=True)
-    write_table(table, words, out, QUICK_LAM)
+    write_table(table, words, out)
 
 
 def plain(first: Path, second: Path, texts: Path, out: Path) -> None:

@@ -23,6 +23,8 @@ from denslice.encoders.word_table import TABLE_FILE, row_of
 from denslice.store.vocabulary import Growth, Vocabulary
 
 REPORT = 1_000  # steps
+# λ for queries that a table reads, and what the words and vectors of other queries are multiplied by for its documents
+USE = {"lam": 20.0, "word_scale": 2.0, "vector_scale": 0.9}
 Ints32 = np.ndarray[Any, np.dtype[np.int32]]
 Ints64 = np.ndarray[Any, np.dtype[np.int64]]
 Floats32 = np.ndarray[Any, np.dtype[np.float32]]
@@ -152,8 +154,8 @@ def row_loss(ours: Tensor, goals: Tensor, bank: Tensor, temperature: float) -> T
     return functional.kl_div(found.log_softmax(1), wanted.log_softmax(1), log_target=True, reduction="batchmean")
 
 
-def write_table(table: TaughtTable, words: Sequence[str], folder: Path, lam: float) -> None:
-    """Write a taught table to the folder of its model: rows in int8, the network in half precision, and its λ."""
+def write_table(table: TaughtTable, words: Sequence[str], folder: Path) -> None:
+    """Write a taught table to the folder of its model: rows in int8, the network in half precision, and its use."""
     state = {name: value.detach().float().cpu().numpy() for name, value in table.state_dict().items()}
     levels, scale = rows_quantised(state["table.weight"], EMBEDDING_LEVELS)
     network = {
@@ -164,5 +166,6 @@ def write_table(table: TaughtTable, words: Sequence[str], folder: Path, lam: flo
         "outer_bias": state["bent.2.bias"],
     }
     halves = {name: value.astype(np.float16) for name, value in {"scale": scale, **network}.items()}
+    numbers = {name: np.array(value, np.float32) for name, value in USE.items()}
     names = np.frombuffer("\n".join(words).encode(), np.uint8)
-    np.savez(folder / TABLE_FILE, words=names, rows=levels, lam=np.float32(lam), **halves)
+    np.savez(folder / TABLE_FILE, words=names, rows=levels, **{**numbers, **halves})

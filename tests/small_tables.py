@@ -31,5 +31,7 @@ def write_table(folder: Path, dimensions: int = 384) -> None:
         inner_bias=dice.normal(size=8).astype(np.float16),
         outer=dice.normal(size=(8, dimensions)).astype(np.float16),
         lam=np.float32(10),
+        word_scale=np.float32(2),
+        vector_scale=np.float32(0.5),
         outer_bias=dice.normal(size=dimensions).astype(np.float16),
     )

@@ -23,11 +23,13 @@ from command_line import denslice
 from denslice import Index, InputError, open_index
 from denslice.encoders import blas_threads
 from denslice.encoders.word_table import TABLE_FILE, TokenRows, WordTable
+from denslice.grouping import PASSAGE_SHARE
 from denslice.index.deepening import MOST_COUNTED, FoundCounts, Pace, Stopped, rows_to_deepen
 from denslice.index.doc_batches import cut_docs
 from denslice.index.quick_pass import FIRST_PART, Intake
 from denslice.index.writer import Writer
 from denslice.options import ReadOptions
+from denslice.rankings import Ranking
 from denslice.records import Doc
 from denslice.store.manifest import LEVELS, QUICK
 from denslice.store.vocabulary import Growth, Vocabulary
@@ -100,18 +102,48 @@ def test_deepened_completely_it_is_the_index_that_was_encoded_fully(tmp_path: Pa
     assert seen(index) == seen(full)
 
 
-def test_the_default_lam_grows_with_what_is_deep(tmp_path: Path, model: str) -> None:
-    index = Index.create(tmp_path / "my.idx", model)
+def by_definition(index: Index, query: str, k: int = 10) -> dict[str, float]:
+    """The scores of hybrid search, from those of both parts and the level of each document."""
+    lexical, dense = (dict(zip(found.ids, found.scores, strict=True)) for found in both_parts(index, query, k))
+    quick = {doc.id for doc in docs_at(index, QUICK)}
+    words, vectors = ({id: scale if id in quick else 1.0 for id in lexical | dense} for scale in (2.0, 0.5))
+    return {id: words[id] * lexical.get(id, 0) + vectors[id] * dense.get(id, 0) for id in lexical | dense}
+
+
+def both_parts(index: Index, query: str, k: int) -> list[Ranking]:
+    return [index.search(query, k=k, mode=mode) for mode in ("lexical", "dense")]
+
+
+def test_quick_documents_are_scored_so_that_both_levels_compare(tmp_path: Path, model: str) -> None:
+    index = created(tmp_path / "my.idx", model)
     full = index.lam
-    index.add(DOCS[:4], level=QUICK)
-    found = [index.lam]
-    for _ in range(4):
-        index.deepen(1)
-        found.append(index.lam)
-    assert found == pytest.approx([10, 10, 10, 10 + (full - 10) / 2, full])
-    index.add(DOCS[4:5], level=QUICK)
-    hits, same = index.search("foxes in an oven"), index.search("foxes in an oven", lam=10 + (full - 10) * 0.6)
-    assert list(hits.scores) == pytest.approx(list(same.scores))
+    for deepened in (0, 3, 2, 2):  # documents: none is deep, some, most, all
+        index.deepen(deepened) if deepened else None
+        assert index.lam == full
+        for query in QUERIES[:3]:
+            found, expected = index.search(query, k=10), by_definition(index, query)
+            assert dict(zip(found.ids, found.scores, strict=True)) == pytest.approx(expected, rel=1e-4)
+            assert list(found.scores) == sorted(found.scores, reverse=True)
+            for id, score in zip(found.ids, found.scores, strict=True):
+                assert index.explain(query, id).score == pytest.approx(score, rel=1e-4)
+            assert {hit.id: hit.score for hit in index.search(query, k=2, offset=1)} == pytest.approx(
+                dict(zip(found.ids[1:3], found.scores[1:3], strict=True))
+            )
+            whole = {hit.id: hit for hit in index.search(query, k=10)}
+            for hit in index.search(query, k=20, group=False):
+                if hit.id != "long":  # of one passage
+                    dense = PASSAGE_SHARE * whole[hit.id].dense
+                    assert hit.score == pytest.approx(whole[hit.id].lexical + dense, rel=1e-4)
+
+
+def test_words_alone_are_not_scaled(tmp_path: Path, model: str) -> None:
+    index = created(tmp_path / "my.idx", model)
+    index.deepen(3)
+    german = index.search("Fuchs", k=10)  # the model does not know the language: the query has no vector
+    assert list(german.scores) == list(index.search("Fuchs", k=10, mode="lexical").scores)
+    plain = created(tmp_path / "plain.idx", "bm25")
+    words = {hit.id: hit.score for hit in plain.search("oven number 42")}
+    assert index.search("oven number 42", mode="lexical").ids[0] == "long" == next(iter(words))
 
 
 def test_what_searches_found_most_often_is_deepened_first_then_the_newest(tmp_path: Path, model: str) -> None:

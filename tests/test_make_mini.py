@@ -268,7 +268,7 @@ def test_a_table_of_words_learns_the_vectors_of_texts(tmp_path: Path) -> None:
     alone = made(*rows.some(torch.tensor([4])))
     torch.testing.assert_close(alone[0], found[4])
     assert lines[0].startswith("table, step 0")
-    table.write_table(made, words, tmp_path, 20.0)
+    table.write_table(made, words, tmp_path)
     stored, vocabulary = WordTable.load(tmp_path), Growth(Vocabulary())
     weights = Bm25(config, vocabulary).encode_docs(texts).lexical
     read = stored.vectors(weights, TokenRows(stored, vocabulary).of(weights.indices))

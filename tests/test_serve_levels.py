@@ -135,9 +135,7 @@ def test_the_page_shows_how_far_it_is(tmp_path: Path, model: str) -> None:
     index = quick_index(tmp_path / "my.idx", model)
     with live(index, SOON) as served, chromium() as browser, opened_page(browser, served.address) as page:
         page.get_by_text("20 documents, 20 at the quick level").wait_for()
-        before = page.get_by_label("λ dense weight").input_value()
         index.deepen(15)
         page.get_by_text("20 documents, 5 at the quick level").wait_for()
         index.deepen()
         page.get_by_text("20 documents ·").wait_for()
-        assert float(page.get_by_label("λ dense weight").input_value()) > float(before) == 10

@@ -9,7 +9,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from denslice.encoders.bm25 import Bm25, Bm25Config
-from denslice.encoders.mini import EMBEDDED, has_table, is_earlier, is_exported, known_to_model, load_mini, mini_options
+from denslice.encoders.mini import (
+    EMBEDDED,
+    has_table,
+    is_earlier,
+    is_exported,
+    known_to_model,
+    load_mini,
+    mini_options,
+    table_scales,
+)
 from denslice.encoders.ready_vectors import ReadyVectors, VectorsConfig
 from denslice.encoders.torch.loader import load_model, model_options
 from denslice.store.vocabulary import WordIds
@@ -99,6 +108,11 @@ def is_quicker(name: str, options: Mapping[str, Any]) -> bool:
     """Return whether an encoder has a quick side, which reads documents quicker than the encoder itself."""
     model = options.get("model", name)
     return (name == EMBEDDED or is_exported(model)) and has_table(model)
+
+
+def quick_scales(name: str, options: Mapping[str, Any]) -> tuple[float, float]:
+    """Return what the words and the vector of a query are multiplied by for documents that were read quickly."""
+    return table_scales(options.get("model", name))
 
 
 def has_earlier_model(name: str, options: Mapping[str, Any]) -> bool:

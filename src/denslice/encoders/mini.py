@@ -211,6 +211,12 @@ def has_table(name: str) -> bool:
     return (_folder(name) / TABLE_FILE).is_file()
 
 
+def table_scales(name: str) -> tuple[float, float]:
+    """Return what the words and the vector of a query are multiplied by for documents that were read quickly."""
+    table = _table(_folder(name))
+    return table.word_scale, table.vector_scale
+
+
 def is_exported(name: str) -> bool:
     """Return whether this is a folder with an exported model."""
     return (Path(name) / ONNX_FILE).is_file()

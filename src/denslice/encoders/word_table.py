@@ -39,7 +39,9 @@ class WordTable:
     inner_bias: Floats
     outer: Floats  # (neurons, dimensions)
     outer_bias: Floats
-    lam: float  # λ for its vectors, which know less than those of the model
+    lam: float  # λ for queries that it reads
+    word_scale: float  # what the words and the vector of a query are multiplied by for documents that it read
+    vector_scale: float
 
     @classmethod
     def load(cls, folder: Path) -> WordTable:
@@ -52,9 +54,9 @@ class WordTable:
             rows = stored["rows"].astype(np.float32) * stored["scale"].astype(np.float32)[:, None]
             names = ("straight", "inner", "inner_bias", "outer", "outer_bias")
             straight, inner, inner_bias, outer, outer_bias = (stored[name].astype(np.float32) for name in names)
-            lam = float(stored["lam"])
+            numbers = [float(stored[name]) for name in ("lam", "word_scale", "vector_scale")]
         places = {word: row for row, word in enumerate(words)}
-        return cls(places, rows, straight, inner, inner_bias, outer, outer_bias, lam)
+        return cls(places, rows, straight, inner, inner_bias, outer, outer_bias, *numbers)
 
     def row_of(self, word: str) -> int:
         """Return the row of a word."""

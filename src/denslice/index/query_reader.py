@@ -27,7 +27,7 @@ from denslice.search.completions import completions
 from denslice.search.conditions import Conditions, KnownWords, analyzer_of, conditions_of
 from denslice.search.expansions import clause_weights, with_more
 from denslice.search.matches import TextAnalyzer, text_analyzer
-from denslice.search.query import QueryVectors
+from denslice.search.query import QueryVectors, QuickScales
 from denslice.search.spelling import Speller
 from denslice.search.token_counts import TokenCounts
 from denslice.search.typed_queries import parsed
@@ -85,21 +85,20 @@ class QueryReader(ABC):
         """What reads queries: the encoder, or its quick side."""
         return self.encoder.quick() if self.queries == QUICK else self.encoder
 
-    @cached_property
+    @property
     def lam(self) -> float:
-        """λ, if a search gives none: that of the encoder, or less while documents of the quick level are there.
+        """λ, if a search gives none: that of the encoder. Quick queries have a λ of their own."""
+        return self.query_encoder.lam
 
-        Quick vectors know less than full ones, and one λ keeps the scores of both levels comparable. Quick queries have
-        the λ of quick vectors.
-        """
+    @cached_property
+    def _quick_scales(self) -> QuickScales | None:
+        """How the model's queries score documents of the quick level in hybrid search; None if there are none."""
         manifest = self.snapshot.manifest
-        if self.queries == QUICK:
-            return self.query_encoder.lam
-        full, deep = self.encoder.lam, manifest.deep
-        if deep == 1 or not encoders.is_quicker(manifest.encoder, manifest.encoder_options):
-            return full
-        quick = self.encoder.quick().lam
-        return quick + max(0.0, 2 * deep - 1) * (full - quick)
+        if self.queries == QUICK or not encoders.is_quicker(manifest.encoder, manifest.encoder_options):
+            return None
+        if all(segment.entry.level == FULL for segment in self.every_segment()):
+            return None
+        return QuickScales(*encoders.quick_scales(manifest.encoder, manifest.encoder_options))
 
     @cached_property
     def languages(self) -> dict[str, int]:
@@ -218,7 +217,11 @@ class QueryReader(ABC):
             weighed = np.float32(lam) * encoded.dense  # (queries, dimensions)
             vectors = [vector if vector.any() else None for vector in weighed]
         cuts = [slice(start, end) for start, end in pairwise(starts.tolist())]
-        return [QueryVectors(keys[cut], weights[cut], vector) for cut, vector in zip(cuts, vectors, strict=True)]
+        scales = self._quick_scales if mode == "hybrid" else None
+        return [
+            QueryVectors(keys[cut], weights[cut], vector, quick=None if vector is None else scales)
+            for cut, vector in zip(cuts, vectors, strict=True)
+        ]
 
     def _weighted(self, weights: sp.csr_array | Weights, sliced: bool) -> tuple[Ints, Floats, Ints]:
         """Return the keys and weights of the queries, and where each query starts, with idf and slicing applied."""

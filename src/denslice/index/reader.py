@@ -40,6 +40,7 @@ from denslice.search.cpu.cpu_searcher import CpuSearcher
 from denslice.search.explain import Naming, explain_document, explain_passage
 from denslice.search.filter import named_fields, parse, passing
 from denslice.search.hits import only_hits, rows_with_dense
+from denslice.search.levels import LevelSearcher, level_searchers, search_levels
 from denslice.search.passage_hits import best_passages, passage_matrix
 from denslice.search.query import NO_MASK, Found, Mask, QueryVectors, Searcher
 from denslice.stage_timers import stage
@@ -213,7 +214,9 @@ class Reader(QueryReader):
         self, queries: Sequence[QueryVectors], options: SearchOptions, masks: Sequence[Mask]
     ) -> list[Found]:
         def search(queries: Sequence[QueryVectors], masks: Sequence[Mask]) -> list[Found]:
-            return self.searcher.search(queries, options, masks)
+            if all(query.quick is None for query in queries):
+                return self.searcher.search(queries, options, masks)
+            return search_levels(self._levels, queries, options, masks)
 
         return only_hits(search, queries, masks, options.k, self.snapshot.segments, lambda: self._with_dense)
 
@@ -230,6 +233,11 @@ class Reader(QueryReader):
             return self._find_documents([query], options, masks)[0]
 
         return best_passages(search, query, options, masks, self.snapshot.segments)
+
+    @cached_property
+    def _levels(self) -> list[LevelSearcher]:
+        """The segments of each level there is, and what searches them."""
+        return level_searchers(self.searcher, self.snapshot.segments)
 
     @cached_property
     def _with_dense(self) -> list[Mask]:

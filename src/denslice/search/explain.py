@@ -41,6 +41,7 @@ def explain_document(
 ) -> Explanation:
     """Explain the score of a document, largest contribution first. `whole` is the query before slicing."""
     one = np.array([row])
+    query, whole = query.at(segment.entry.level), whole.at(segment.entry.level)
     kept, dropped = segment.kept.of(one), segment.lost.of(one)
     terms = _shared(query, kept, naming)
     unasked = ~np.isin(whole.keys, query.keys)
@@ -63,7 +64,7 @@ def explain_document(
 
 def explain_passage(segment: Segment, row: int, passage: int, query: QueryVectors, naming: Naming) -> Explanation:
     """Explain the score of a passage, largest contribution first."""
-    query = passage_query(query)
+    query = passage_query(query).at(segment.entry.level)
     one = np.array([row])
     numbers = segment.passage_numbers(one)
     if not 0 <= passage < len(numbers):

@@ -51,6 +51,7 @@ def passage_query(query: QueryVectors) -> QueryVectors:
 
 def score_passages(segment: Segment, rows: Ints, query: QueryVectors) -> ScoredPassages:
     """Return the scores of the passages of these rows, for a query as `passage_query` returns it."""
+    query = query.at(segment.entry.level)
     numbers = segment.passage_numbers(rows)
     counts = np.ones(len(rows), np.int64) if segment.passage_counts is None else segment.passage_counts[rows]
     starts = np.concatenate([[0], np.cumsum(counts)])

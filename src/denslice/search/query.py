@@ -6,14 +6,15 @@ The CPU and the GPU implement `Searcher`: they return the same documents in the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from denslice.options import OpenOptions, SearchOptions
 from denslice.search.conditions import NO_CONDITIONS, Conditions
+from denslice.store.manifest import QUICK
 from denslice.store.segment import Segment
 from denslice.vectors import Floats, Ints, Phrases
 
@@ -25,13 +26,23 @@ NO_ROWS: Ints = np.zeros(0, dtype=np.int64)
 NO_SCORES: Floats = np.zeros(0, dtype=np.float32)
 
 
+class QuickScales(NamedTuple):
+    """What the words and the dense vector of a query are multiplied by for documents of the quick level.
+
+    A quick vector knows less than a full one, and words say more about what it does not know.
+    """
+
+    words: float
+    vector: float
+
+
 @dataclass(frozen=True)
 class QueryVectors:
     """The keys of a query in rising order, their weights (above 0), and its dense vector times λ, if it has one.
 
     `phrases` has the phrases of the query by key, for explanations. If `products` is given, the dense scores of the
-    passages of each segment are kept in it by name, because the query is searched several times. A searcher does not
-    look at `conditions`, which become masks.
+    passages of each segment are kept in it by name, because the query is searched several times. A searcher looks
+    neither at `conditions`, which become masks, nor at `quick`: see `at`.
     """
 
     keys: Ints
@@ -40,6 +51,14 @@ class QueryVectors:
     phrases: Phrases = field(default_factory=dict)
     products: dict[str, Floats] | None = field(default=None, compare=False)
     conditions: Conditions = NO_CONDITIONS
+    quick: QuickScales | None = None
+
+    def at(self, level: str) -> QueryVectors:
+        """Return the query by which documents of a level are scored, so that the scores of both levels compare."""
+        if level != QUICK or self.quick is None:
+            return self
+        dense = None if self.dense is None else np.float32(self.quick.vector) * self.dense
+        return replace(self, weights=np.float32(self.quick.words) * self.weights, dense=dense, quick=None)
 
 
 @dataclass(frozen=True)

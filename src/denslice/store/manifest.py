@@ -22,6 +22,7 @@ PASSAGES = "passages"  # the feature of an index whose documents are cut into pa
 LEVELS = "levels"  # the feature of an index with documents that only the quick side of its encoder has read
 FEATURES = frozenset({LOSSLESS, PASSAGES, LEVELS})  # that this version reads; an index lists those it needs
 QUICK, FULL = "quick", "full"  # levels: how thoroughly the documents of a segment were encoded
+LEVEL_NAMES = (QUICK, FULL)
 MANIFEST_FILE = "manifest.json"
 BLOCK_ROWS = 65_536  # of a posting block: they fit 16 bits, and their scores a core's second-level cache
 

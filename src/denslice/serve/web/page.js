@@ -289,12 +289,10 @@ async function start() {
   if (info.quick) setTimeout(follow, FOLLOW);
 }
 
-// Shows how many documents are left at the quick level, until none is. λ grows meanwhile, unless it was chosen.
+// Shows how many documents are left at the quick level, until none is.
 async function follow() {
-  const before = info.lam;
   info = await request("index").catch(() => info);
   at("about").textContent = indexLine(info);
-  if (Number(lam.value) === before) lam.value = info.lam;
   updateSliders();
   if (info.quick) setTimeout(follow, FOLLOW);
 }
