@@ -255,6 +255,52 @@ def test_a_model_without_a_table_says_so(tmp_path: Path) -> None:
     assert len(index) == 0
 
 
+def table_without(folder: Path, name: str) -> None:
+    with np.load(folder / TABLE_FILE) as stored:
+        np.savez(folder / TABLE_FILE, **{one: stored[one] for one in stored if one != name})
+
+
+def table_with(folder: Path, **changed: Any) -> None:
+    with np.load(folder / TABLE_FILE) as stored:
+        np.savez(folder / TABLE_FILE, **{**stored, **changed})
+
+
+@pytest.mark.parametrize(
+    ("harm", "told"),
+    [
+        (partial(table_without, name="outer"), "has no array outer"),
+        (partial(table_without, name="words"), "has no array words"),
+        (lambda folder: (folder / TABLE_FILE).write_bytes(b""), "is not a zip file"),
+        (lambda folder: (folder / TABLE_FILE).write_text("no table"), "is not a zip file"),
+        (lambda folder: damage(folder / TABLE_FILE), "Bad CRC-32"),
+        (partial(table_with, rows=np.ones(16)), r"rows has the shape \(16,\), expected \(rows, width\)"),
+        (partial(table_with, scale=np.ones(2)), r"scale has the shape \(2,\), expected \(rows = 13\)"),
+        (
+            partial(table_with, outer=np.ones((7, 384))),
+            r"outer has the shape \(7, 384\), expected \(neurons = 8, dimensions = 384\)",
+        ),
+        (partial(table_with, lam=np.ones(2)), r"lam has the shape \(2,\), expected \(\)"),
+        (partial(table_with, words=np.frombuffer(b"\xff\xfe", np.uint8)), "can't decode byte 0xff"),
+        (
+            partial(table_with, words=np.frombuffer(b"\n" * 12, np.uint8)),
+            "13 words and those not among them need more than 13 rows",
+        ),
+    ],
+)
+def test_a_damaged_table_says_what_is_wrong(tmp_path: Path, harm: Callable[[Path], None], told: str) -> None:
+    (tmp_path / "mini").mkdir()
+    write_table(tmp_path / "mini")
+    harm(tmp_path / "mini")
+    with pytest.raises(InputError, match=rf"the model mini cannot read texts quickly: words\.npz: .*{told}"):
+        WordTable.load(tmp_path / "mini")
+
+
+def damage(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[300] ^= 1  # in the first array
+    path.write_bytes(content)
+
+
 def test_the_command_goes_on_where_it_was_left(tmp_path: Path, model: str) -> None:
     index = created(tmp_path / "my.idx", model)
     index.deepen(2)
