@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Event
+from threading import Event, get_native_id
 from typing import Any
 
 import numpy as np
@@ -22,16 +23,17 @@ from hypothesis import strategies as st
 from command_line import denslice
 from denslice import Index, InputError, open_index
 from denslice.encoders import blas_threads
+from denslice.encoders.onnx_model import ModelOutput, OnnxModel
 from denslice.encoders.word_table import TABLE_FILE, TokenRows, WordTable
 from denslice.grouping import PASSAGE_SHARE
-from denslice.index.deepening import MOST_COUNTED, FoundCounts, Pace, Stopped, rows_to_deepen
+from denslice.index.deepening import MOST_COUNTED, NICENESS, FoundCounts, Pace, Stopped, rows_to_deepen
 from denslice.index.doc_batches import cut_docs
 from denslice.index.quick_pass import FIRST_PART, Intake
 from denslice.index.writer import Writer
 from denslice.options import ReadOptions
 from denslice.rankings import Ranking
 from denslice.records import Doc
-from denslice.store.manifest import LEVELS, QUICK
+from denslice.store.manifest import LEVELS, QUICK, Manifest
 from denslice.store.vocabulary import Growth, Vocabulary
 from denslice.vectors import csr
 from small_tables import MINI, WORDS, model_with_table, write_table
@@ -285,6 +287,78 @@ def test_a_model_without_a_table_says_so(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="level is 'quick' or 'full', not 'deep'"):
             change("deep")
     assert len(index) == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a priority is that of the whole process")
+def test_deepening_encodes_at_low_priority_and_commits_at_that_of_its_caller(
+    tmp_path: Path, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = created(tmp_path / "my.idx", model)
+    encoding, committing = set[int](), set[int]()
+    read, finish = OnnxModel._read, Writer.finish
+
+    def reading(*given: Any, **more: Any) -> ModelOutput:
+        encoding.add(os.getpriority(os.PRIO_PROCESS, get_native_id()))
+        return read(*given, **more)
+
+    def finishing(*given: Any) -> Manifest:
+        committing.add(os.getpriority(os.PRIO_PROCESS, get_native_id()))
+        return finish(*given)
+
+    monkeypatch.setattr(OnnxModel, "_read", reading)
+    monkeypatch.setattr(Writer, "finish", finishing)
+    own = os.getpriority(os.PRIO_PROCESS, get_native_id())
+    assert index.deepen() == len(DOCS)
+    assert (encoding, committing) == ({min(19, own + NICENESS)}, {own})
+    encoding.clear()
+    index.add(DOCS)
+    assert encoding == {own}
+
+
+def table_without(folder: Path, name: str) -> None:
+    with np.load(folder / TABLE_FILE) as stored:
+        np.savez(folder / TABLE_FILE, **{one: stored[one] for one in stored if one != name})
+
+
+def table_with(folder: Path, **changed: Any) -> None:
+    with np.load(folder / TABLE_FILE) as stored:
+        np.savez(folder / TABLE_FILE, **{**stored, **changed})
+
+
+@pytest.mark.parametrize(
+    ("harm", "told"),
+    [
+        (partial(table_without, name="outer"), "has no array outer"),
+        (partial(table_without, name="words"), "has no array words"),
+        (lambda folder: (folder / TABLE_FILE).write_bytes(b""), "is not a zip file"),
+        (lambda folder: (folder / TABLE_FILE).write_text("no table"), "is not a zip file"),
+        (lambda folder: damage(folder / TABLE_FILE), "Bad CRC-32"),
+        (partial(table_with, rows=np.ones(16)), r"rows has the shape \(16,\), expected \(rows, width\)"),
+        (partial(table_with, scale=np.ones(2)), r"scale has the shape \(2,\), expected \(rows = 13\)"),
+        (
+            partial(table_with, outer=np.ones((7, 384))),
+            r"outer has the shape \(7, 384\), expected \(neurons = 8, dimensions = 384\)",
+        ),
+        (partial(table_with, lam=np.ones(2)), r"lam has the shape \(2,\), expected \(\)"),
+        (partial(table_with, words=np.frombuffer(b"\xff\xfe", np.uint8)), "can't decode byte 0xff"),
+        (
+            partial(table_with, words=np.frombuffer(b"\n" * 12, np.uint8)),
+            "13 words and those not among them need more than 13 rows",
+        ),
+    ],
+)
+def test_a_damaged_table_says_what_is_wrong(tmp_path: Path, harm: Callable[[Path], None], told: str) -> None:
+    (tmp_path / "mini").mkdir()
+    write_table(tmp_path / "mini")
+    harm(tmp_path / "mini")
+    with pytest.raises(InputError, match=rf"the model mini cannot read texts quickly: words\.npz: .*{told}"):
+        WordTable.load(tmp_path / "mini")
+
+
+def damage(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[300] ^= 1  # in the first array
+    path.write_bytes(content)
 
 
 def test_the_command_goes_on_where_it_was_left(tmp_path: Path, model: str) -> None:

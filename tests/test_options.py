@@ -75,7 +75,6 @@ def test_an_option_that_is_not_there_is_a_type_error_of_python(tmp_path: Any) ->
         ("search", SearchOptions),
         ("search", OpenOptions),
         ("similar", SearchOptions),
-        ("similar", OpenOptions),
         ("run", OpenOptions),
         ("serve", OpenOptions),
     ],
@@ -85,6 +84,13 @@ def test_commands_have_every_option(name: str, options: type) -> None:
     for option, default in defaults(options).items():
         assert flags[option].default == ("" if default == () else default)
         assert flags[option].help == (helps(options) | HELPS)[option]
+
+
+def test_the_command_similar_has_every_option_of_opening_but_queries_because_it_reads_none() -> None:
+    flags = flags_of("similar")
+    assert defaults(OpenOptions).keys() - flags.keys() == {"queries"}
+    for option in ("device", "leave_out"):
+        assert flags[option].help == helps(OpenOptions)[option]
 
 
 def test_the_flag_passages_turns_the_option_group_off() -> None:

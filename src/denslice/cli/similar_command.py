@@ -10,7 +10,7 @@ from denslice.cli.arguments import AsJson, IndexFolder, flags, named_id, open_fo
 from denslice.options import PAGE_OPTIONS, OpenOptions, SearchOptions
 
 
-@flags(OpenOptions)
+@flags(OpenOptions, but_for=("queries",))  # no query is read
 @flags(SearchOptions)
 def similar(
     folder: IndexFolder,

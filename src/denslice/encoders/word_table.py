@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile, is_zipfile
 from zlib import crc32
+from zlib import error as ZlibError  # noqa: N812
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +25,19 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
 RowNumbers = npt.NDArray[np.int32]
+Array = npt.NDArray[Any]
 TABLE_FILE = "words.npz"
+NUMBERS = ("lam", "word_scale", "vector_scale")
+SHAPES: dict[str, tuple[str, ...]] = {  # of its arrays, beside the bytes of the words
+    "rows": ("rows", "width"),
+    "scale": ("rows",),
+    "straight": ("width", "dimensions"),
+    "inner": ("width", "neurons"),
+    "inner_bias": ("neurons",),
+    "outer": ("neurons", "dimensions"),
+    "outer_bias": ("dimensions",),
+    **dict.fromkeys(NUMBERS, ()),
+}
 TINY = np.float32(1e-12)
 UNKNOWN = -1  # the row of a token that was not needed yet
 
@@ -45,18 +59,28 @@ class WordTable:
 
     @classmethod
     def load(cls, folder: Path) -> WordTable:
-        """Read the table of a model folder; raise InputError if it has none."""
+        """Read the table of a model folder; raise InputError if it has none, or one that cannot be read."""
         path = folder / TABLE_FILE
         if not path.is_file():
             raise InputError(f"the model {folder.name} has no {TABLE_FILE}, so it cannot read texts quickly")
-        with np.load(path) as stored:
-            words = stored["words"].tobytes().decode().split("\n")
-            rows = stored["rows"].astype(np.float32) * stored["scale"].astype(np.float32)[:, None]
-            names = ("straight", "inner", "inner_bias", "outer", "outer_bias")
-            straight, inner, inner_bias, outer, outer_bias = (stored[name].astype(np.float32) for name in names)
-            numbers = [float(stored[name]) for name in ("lam", "word_scale", "vector_scale")]
-        places = {word: row for row, word in enumerate(words)}
-        return cls(places, rows, straight, inner, inner_bias, outer, outer_bias, *numbers)
+        try:
+            return cls.of(_arrays(path))
+        except (ValueError, EOFError, RuntimeError, BadZipFile, ZlibError) as error:
+            raise InputError(f"the model {folder.name} cannot read texts quickly: {TABLE_FILE}: {error}") from error
+
+    @classmethod
+    def of(cls, stored: Mapping[str, Array]) -> WordTable:
+        """Return the table that these arrays make; raise ValueError if they do not fit each other."""
+        _check_shapes(stored)
+        words = stored["words"].tobytes().decode().split("\n")
+        single = {name: stored[name].astype(np.float32) for name in SHAPES}
+        if len(words) >= len(single["rows"]):
+            raise ValueError(
+                f"{len(words):,} words and those not among them need more than {len(single['rows']):,} rows"
+            )
+        rows = single.pop("rows") * single.pop("scale")[:, None]
+        numbers = {name: float(single.pop(name)) for name in NUMBERS}
+        return cls({word: row for row, word in enumerate(words)}, rows, **single, **numbers)
 
     def row_of(self, word: str) -> int:
         """Return the row of a word."""
@@ -98,6 +122,30 @@ def row_of(word: str, places: Mapping[str, int], shared: int) -> int:
     """Return the row of a word: its own, or one of those that all other words share."""
     own = places.get(word)
     return len(places) + crc32(word.encode("utf-8", "surrogatepass")) % shared if own is None else own
+
+
+def _arrays(path: Path) -> dict[str, Array]:
+    """Return the arrays of a table by their names; raise ValueError if one is missing."""
+    if not is_zipfile(path):
+        raise ValueError("is not a zip file")
+    with np.load(path) as stored:
+        if missing := [name for name in ("words", *SHAPES) if name not in stored]:
+            raise ValueError(f"has no array {', '.join(missing)}")
+        return {name: np.asarray(stored[name]) for name in ("words", *SHAPES)}
+
+
+def _check_shapes(stored: Mapping[str, Array]) -> None:
+    """Raise ValueError at the first array that has not the shape which those before it require."""
+    sizes: dict[str, int] = {}
+    for name, axes in SHAPES.items():
+        shape = stored[name].shape
+        known = tuple(sizes.get(axis) for axis in axes)
+        if len(shape) != len(axes) or any(had not in (None, size) for had, size in zip(known, shape, strict=True)):
+            expected = ", ".join(
+                axis if had is None else f"{axis} = {had}" for axis, had in zip(axes, known, strict=True)
+            )
+            raise ValueError(f"{name} has the shape {shape}, expected ({expected})")
+        sizes.update(zip(axes, shape, strict=True))
 
 
 def _unit(vectors: Floats) -> Floats:
