@@ -18,7 +18,7 @@ from denslice.bench.bench_table import MISSED, is_good, reported, table
 from denslice.capacity.plan import CapacityPlan, Need, plan, rates
 from denslice.reproduce.table_page import markdown, refresh
 from journal import RESULTS, ROOT, Line, cited, lines
-from recall_plot import recall_against_time, time_against_size
+from recall_plot import SECONDS, quality_against_seconds, recall_against_time, time_against_size
 from word_pages import word_tables
 
 DOCS = ROOT / "docs"
@@ -32,7 +32,7 @@ def main() -> None:
         "files": {"sync": sync_rate(), "markdown": markdown_rates(), "rates": reading_rates()},
         "gpu": gpu(),
         "lab-notes": {"tries": tries(), "phrases": phrases(), "looks": looks()},
-        "living-index": {"commits": commits(), "levels": levels()},
+        "living-index": {"commits": commits(), "levels": levels(), **by_seconds()},
         "mini": {"quality": quality(), "speed": mini_speed()},
         "passages": {"quality": long_quality(), "needles": needles(), "speed": passage_speed()},
         "scaling": {"cluster": cluster(), "plans": plans(), "plan": steps(plan(_need(1e9))), "rates": plan_rates()},
@@ -356,6 +356,29 @@ def levels() -> str:
     rows.append(["mean", *(f"{fmean(values[way] for values in found.values()):.3f}" for way in ways)])
     told = [way.replace("%", " % deep").replace("bm25", "BM25") for way in ways]
     return f"{markdown(['nDCG@10', *told], rows)}\n\n{cited('levels', [line])}"
+
+
+def by_seconds() -> dict[str, str]:
+    """Return nDCG@10 by seconds since the start, and draw it; nothing before the first line is there."""
+    if not (RESULTS / "quality_by_seconds.jsonl").exists():
+        return {}
+    line = lines("quality_by_seconds")[-1]
+    (DOCS / "quality_by_seconds.svg").write_bytes(quality_against_seconds(line))
+    found = {one["name"]: one["points"] for one in line["figures"]["contenders"]}
+    ends = [points[-1]["seconds"] for points in found.values()]
+    times = [time for time in SECONDS if min(ends) < time < max(ends)]
+    rows = []
+    for name, points in found.items():
+        values = [_value_at(points, time) for time in [*times, points[-1]["seconds"]]]
+        rows.append([name, *values, *(f"{points[at]['seconds']:.1f} s" for at in (0, -1))])
+    head = ["nDCG@10", *(f"after {time:g} s" for time in times), "complete", "first search", "complete after"]
+    return {"quality_by_seconds": f"{markdown(head, rows)}\n\n{cited('quality_by_seconds', [line])}"}
+
+
+def _value_at(points: Sequence[Mapping[str, float]], time: float) -> str:
+    """Return the nDCG@10 that the last point up to a time has; a dash before the first."""
+    before = [one["ndcg@10"] for one in points if one["seconds"] <= time]
+    return f"{before[-1]:.3f}" if before else "–"
 
 
 def cluster() -> str:
