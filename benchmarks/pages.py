@@ -19,7 +19,7 @@ from denslice.bench.bench_table import MISSED, is_good, reported, table
 from denslice.capacity.plan import CapacityPlan, Need, plan, rates
 from denslice.reproduce.table_page import markdown, refresh
 from journal import RESULTS, ROOT, Line, cited, lines
-from recall_plot import recall_against_time, time_against_size
+from recall_plot import SECONDS, quality_against_seconds, recall_against_time, time_against_size
 from word_pages import word_tables
 
 DOCS = ROOT / "docs"
@@ -33,7 +33,12 @@ def main() -> None:
         "files": {"sync": sync_rate(), "markdown": markdown_rates(), "rates": reading_rates()},
         "gpu": gpu(),
         "lab-notes": {"tries": tries(), "phrases": phrases(), "looks": looks()},
-        "living-index": {"commits": commits(), "levels": levels(), "adds_while_deepening": adds()},
+        "living-index": {
+            "commits": commits(),
+            "levels": levels(),
+            "adds_while_deepening": adds(),
+            "quality_by_seconds": by_seconds(),
+        },
         "mini": {"quality": quality(), "speed": mini_speed()},
         "passages": {"quality": long_quality(), "needles": needles(), "speed": passage_speed()},
         "scaling": {"cluster": cluster(), "plans": plans(), "plan": steps(plan(_need(1e9))), "rates": plan_rates()},
@@ -364,6 +369,27 @@ def adds() -> str:
     line = lines("adds_while_deepening")[-1]
     shown = adds_while_deepening.table(line["figures"], line["configuration"]["share"])
     return f"{shown}\n\n{cited('adds_while_deepening', [line])}"
+
+
+def by_seconds() -> str:
+    """Return nDCG@10 by seconds since the start, and draw it."""
+    line = lines("quality_by_seconds")[-1]
+    (DOCS / "quality_by_seconds.svg").write_bytes(quality_against_seconds(line))
+    found = {one["name"]: one["points"] for one in line["figures"]["contenders"]}
+    ends = [points[-1]["seconds"] for points in found.values()]
+    times = [time for time in SECONDS if min(ends) < time < max(ends)]
+    rows = []
+    for name, points in found.items():
+        values = [_value_at(points, time) for time in [*times, points[-1]["seconds"]]]
+        rows.append([name, *values, *(f"{points[at]['seconds']:.1f} s" for at in (0, -1))])
+    head = ["nDCG@10", *(f"after {time:g} s" for time in times), "complete", "first search", "complete after"]
+    return f"{markdown(head, rows)}\n\n{cited('quality_by_seconds', [line])}"
+
+
+def _value_at(points: Sequence[Mapping[str, float]], time: float) -> str:
+    """Return the nDCG@10 that the last point up to a time has; a dash before the first."""
+    before = [one["ndcg@10"] for one in points if one["seconds"] <= time]
+    return f"{before[-1]:.3f}" if before else "–"
 
 
 def cluster() -> str:

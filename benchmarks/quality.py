@@ -83,6 +83,11 @@ def judged(folder: Path, name: str) -> tuple[list[Doc], list[Query], Qrels]:
 def ndcg(index: Index, queries: Sequence[Query], qrels: Qrels, **how: Any) -> Floats:
     """Return nDCG@10 of each query (queries,); a query without results has 0."""
     run = {found.query_id: dict(zip(found.ids, found.scores, strict=True)) for found in index.rank(queries, K, **how)}
+    return ndcg_of(run, queries, qrels)
+
+
+def ndcg_of(run: dict[str, dict[str, float]], queries: Sequence[Query], qrels: Qrels) -> Floats:
+    """Return nDCG@10 of each query (queries,) in a run, query → document → score."""
     by_query = {metric.query_id: metric.value for metric in ir_measures.iter_calc([MEASURE], qrels, run)}
     return np.array([by_query.get(query.id, 0.0) for query in queries])
 

@@ -1,4 +1,4 @@
-"""Draws runs of the benchmark: recall against time, and time against the size of the collection."""
+"""Draws runs of benchmarks: recall against time, time against the size of the collection, quality against seconds."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ OURS, INK, GRID = "#0b6e4f", "#444444", "#e5e5e5"
 COLOURS = ("#d1495b", "#edae49", "#00798c", "#8d99ae", "#5f4b8b", "#b07d62")
 MARKERS = "osD^vP"
 LEAST = 0.75  # recall below it is not shown
+SECONDS = (0.3, 1, 3, 10, 30, 100, 300, 1000, 3000)  # marked on the axis
 
 
 def recall_against_time(line: Line, ks: Sequence[int] = (10, 1000)) -> bytes:
@@ -69,6 +70,32 @@ def time_against_size(lines: Sequence[Line]) -> bytes:
     panel.set(xscale="log", yscale="log", xlabel="documents", ylabel="milliseconds a query, p50, one core")
     panel.grid(color=GRID, linewidth=0.6)
     panel.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5))
+    return _svg(figure)
+
+
+def quality_against_seconds(line: Line) -> bytes:
+    """Return an SVG of nDCG@10 by seconds since the start: each contender begins at its first possible search."""
+    figure = _figure(8.4, 3.8)
+    panel, figures = figure.subplots(), line["figures"]
+    every = [point["seconds"] for one in figures["contenders"] for point in one["points"]]
+    first, last = min(every) / 1.3, max(every) * 1.3
+    bottom = min(point["ndcg@10"] for one in figures["contenders"] for point in one["points"]) - 0.03
+    for contender, colour, marker in _coloured(figures["contenders"]):
+        times, values = zip(*((one["seconds"], one["ndcg@10"]) for one in contender["points"]), strict=True)
+        width, size = (2.0, 9) if marker == "*" else (1.0, 5)
+        panel.step([*times, last], [*values, values[-1]], where="post", color=colour, linewidth=width)
+        panel.vlines(times[0], bottom, values[0], color=colour, linewidth=width, linestyle="dotted")
+        label = f"{contender['name']}: from {times[0]:.1f} s"
+        panel.plot(times, values, linestyle="none", color=colour, marker=marker, markersize=size, label=label)
+    cores = line["hardware"]["cores"]
+    panel.set(xscale="log", xlabel=f"seconds since the start, {cores} cores", ylabel="nDCG@10")
+    panel.set(xlim=(first, last), ylim=(bottom, None))
+    panel.set_xticks([tick for tick in SECONDS if first <= tick <= last])
+    panel.xaxis.set_major_formatter("{x:g}")
+    panel.xaxis.set_minor_formatter("")
+    panel.grid(color=GRID, linewidth=0.6)
+    panel.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5))
+    figure.suptitle(f"{line['configuration']['collection']}, {figures['documents']:,} documents", fontsize=10)
     return _svg(figure)
 
 

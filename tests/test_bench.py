@@ -120,6 +120,17 @@ def test_the_command_appends_a_line_and_keeps_what_it_built(
     assert plots.time_against_size([first, second]).startswith(b"<?xml")
 
 
+def test_quality_is_drawn_from_the_first_possible_search_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
+    grown = [{"seconds": 1.5, "ndcg@10": 0.4}, {"seconds": 20.0, "ndcg@10": 0.6}]
+    contenders = [{"name": "denslice", "points": grown}, {"name": "peer", "points": grown[1:]}]
+    figures = {"documents": 1200, "contenders": contenders}
+    line = {"configuration": {"collection": "it:dev"}, "hardware": {"cores": 2}, "figures": figures}
+    drawn = importlib.import_module("recall_plot").quality_against_seconds(line).decode()
+    told = ["it:dev, 1,200 documents", "denslice: from 1.5 s", "peer: from 20.0 s", "since the start, 2 cores"]
+    assert [one for one in told if one not in drawn] == []
+
+
 def contender(name: str, *recalls: float, ms: float = 1.0) -> dict[str, Any]:
     """Figures of a contender that reached these recalls at k = 10, 100 and 1000."""
     ks = (10, 100, 1000)

@@ -79,8 +79,9 @@ class WordTable:
                 f"{len(words):,} words and those not among them need more than {len(single['rows']):,} rows"
             )
         rows = single.pop("rows") * single.pop("scale")[:, None]
-        numbers = {name: float(single.pop(name)) for name in NUMBERS}
-        return cls({word: row for row, word in enumerate(words)}, rows, **single, **numbers)
+        lam, word_scale, vector_scale = (float(single.pop(name)) for name in NUMBERS)
+        places = {word: row for row, word in enumerate(words)}
+        return cls(places, rows, lam=lam, word_scale=word_scale, vector_scale=vector_scale, **single)
 
     def row_of(self, word: str) -> int:
         """Return the row of a word."""
