@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Event
+from threading import Event, get_native_id
 from typing import Any
 
 import numpy as np
@@ -22,14 +23,15 @@ from hypothesis import strategies as st
 from command_line import denslice
 from denslice import Index, InputError, open_index
 from denslice.encoders import blas_threads
+from denslice.encoders.onnx_model import ModelOutput, OnnxModel
 from denslice.encoders.word_table import TABLE_FILE, TokenRows, WordTable
-from denslice.index.deepening import MOST_COUNTED, FoundCounts, Pace, Stopped, rows_to_deepen
+from denslice.index.deepening import MOST_COUNTED, NICENESS, FoundCounts, Pace, Stopped, rows_to_deepen
 from denslice.index.doc_batches import cut_docs
 from denslice.index.quick_pass import FIRST_PART, Intake
 from denslice.index.writer import Writer
 from denslice.options import ReadOptions
 from denslice.records import Doc
-from denslice.store.manifest import LEVELS, QUICK
+from denslice.store.manifest import LEVELS, QUICK, Manifest
 from denslice.store.vocabulary import Growth, Vocabulary
 from denslice.vectors import csr
 from small_tables import MINI, WORDS, model_with_table, write_table
@@ -253,6 +255,32 @@ def test_a_model_without_a_table_says_so(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="level is 'quick' or 'full', not 'deep'"):
             change("deep")
     assert len(index) == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a priority is that of the whole process")
+def test_deepening_encodes_at_low_priority_and_commits_at_that_of_its_caller(
+    tmp_path: Path, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = created(tmp_path / "my.idx", model)
+    encoding, committing = set[int](), set[int]()
+    read, finish = OnnxModel._read, Writer.finish
+
+    def reading(*given: Any, **more: Any) -> ModelOutput:
+        encoding.add(os.getpriority(os.PRIO_PROCESS, get_native_id()))
+        return read(*given, **more)
+
+    def finishing(*given: Any) -> Manifest:
+        committing.add(os.getpriority(os.PRIO_PROCESS, get_native_id()))
+        return finish(*given)
+
+    monkeypatch.setattr(OnnxModel, "_read", reading)
+    monkeypatch.setattr(Writer, "finish", finishing)
+    own = os.getpriority(os.PRIO_PROCESS, get_native_id())
+    assert index.deepen() == len(DOCS)
+    assert (encoding, committing) == ({min(19, own + NICENESS)}, {own})
+    encoding.clear()
+    index.add(DOCS)
+    assert encoding == {own}
 
 
 def table_without(folder: Path, name: str) -> None:

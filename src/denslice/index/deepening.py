@@ -1,24 +1,31 @@
 """Deepening: which documents of the quick level are encoded fully first, and with how much of a processor's time.
 
-Those that searches return most often come first, then the newest.
+Those that searches return most often come first, then the newest. Encoding them gives way to other work.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from threading import Event, Lock
 from typing import Any
 
 import numpy as np
 
+from denslice.cores import cores
 from denslice.encoders import DocEncoder
 from denslice.store.manifest import QUICK
 from denslice.store.segment import Segment
 from denslice.vectors import Encoded, Ints
 
 MOST_COUNTED = 10_000  # documents; when twice as many are counted, the rarer half is forgotten
+NICENESS = 10  # of threads that encode, on Linux: beside it, a thread of the usual priority has nine tenths of a core
+TEXTS_A_CORE = 16  # that are encoded at once: an interrupt waits for them
 
 
 class Stopped(Exception):  # noqa: N818 (no error: deepening is given up)
@@ -83,6 +90,41 @@ class PacedEncoder:
     def text_lengths(self, texts: Sequence[str]) -> Ints | None:
         """Return what the encoder returns."""
         return self._encoder.text_lengths(texts)
+
+
+class LowPriorityEncoder:
+    """An encoder that reads texts in a thread of a pool, and in those that the thread starts."""
+
+    def __init__(self, encoder: DocEncoder, pool: ThreadPoolExecutor) -> None:
+        self._encoder, self._pool, self.reads = encoder, pool, encoder.reads
+        self.batch_docs = min(encoder.batch_docs, TEXTS_A_CORE * cores())
+
+    def encode_docs(self, items: Sequence[Any]) -> Encoded:
+        """Return what the encoder returns."""
+        return self._pool.submit(self._encoder.encode_docs, items).result()
+
+    def text_lengths(self, texts: Sequence[str]) -> Ints | None:
+        """Return what the encoder returns."""
+        return self._encoder.text_lengths(texts)
+
+
+@contextmanager
+def giving_way(encoder: DocEncoder, pace: Pace | None) -> Iterator[DocEncoder]:
+    """Yield an encoder that gives way to other work: one thread that rests, or all cores at low priority.
+
+    Only what encodes has a low priority: a commit holds the write lock, and others wait for it.
+    """
+    if pace is not None:
+        yield PacedEncoder(encoder, pace)
+        return
+    with ThreadPoolExecutor(1, "denslice-deepen", _lower_priority) as pool:
+        yield LowPriorityEncoder(encoder, pool)
+
+
+def _lower_priority() -> None:
+    """Lower the priority of this thread, and of those that it starts: elsewhere than on Linux it is the process's."""
+    if sys.platform == "linux":
+        os.nice(NICENESS)
 
 
 def rows_to_deepen(segments: Sequence[Segment], count: int, often: Sequence[str]) -> list[tuple[Segment, Ints]]:

@@ -149,7 +149,8 @@ class Index(SearchVerbs):
 
         Those that searches of this Index have returned most often come first, then the newest; some hundred are encoded
         in each commit. An index that is deepened completely is what it would be if every document had been added at
-        the level "full". With a `pace`, one thread encodes, for a share of the time.
+        the level "full". All cores encode, on Linux at low priority; with a `pace`, one thread does, for a share of the
+        time.
         """
         done = 0
         while count is None or done < count:

@@ -21,7 +21,7 @@ from denslice.densify import split_by_slice, without_skipped
 from denslice.encoders import DocEncoder, Encoder
 from denslice.errors import InputError
 from denslice.index import doc_batches
-from denslice.index.deepening import Pace, PacedEncoder, rows_to_deepen
+from denslice.index.deepening import Pace, giving_way, rows_to_deepen
 from denslice.index.doc_batches import CutDoc, DocBatch, cut_docs, encode_batches
 from denslice.index.kept_encoder import KeptEncoder
 from denslice.index.known_passages import KnownPassages, known_passages
@@ -192,10 +192,9 @@ class Writer:
 
         Those with the ids `often` come first, then the newest.
         """
-        full = self._encoder()
-        encoder = full if pace is None else PacedEncoder(full, pace)
         chosen = rows_to_deepen(self.base.segments, count, often)
-        return sum(self._encode(self._taken_again(segment, rows), encoder) for segment, rows in chosen)
+        with giving_way(self._encoder(), pace) as encoder:
+            return sum(self._encode(self._taken_again(segment, rows), encoder) for segment, rows in chosen)
 
     def _taken_again(self, segment: Segment, rows: Ints) -> Iterator[CutDoc]:
         """Yield documents of a segment, cut as they were, to take the places of their rows."""
