@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+import adds_while_deepening
 import serve_load
 import three_node_cluster
 from denslice.bench.bench_table import MISSED, is_good, reported, table
@@ -32,7 +33,7 @@ def main() -> None:
         "files": {"sync": sync_rate(), "markdown": markdown_rates(), "rates": reading_rates()},
         "gpu": gpu(),
         "lab-notes": {"tries": tries(), "phrases": phrases(), "looks": looks()},
-        "living-index": {"commits": commits(), "levels": levels()},
+        "living-index": {"commits": commits(), "levels": levels(), "adds_while_deepening": adds()},
         "mini": {"quality": quality(), "speed": mini_speed()},
         "passages": {"quality": long_quality(), "needles": needles(), "speed": passage_speed()},
         "scaling": {"cluster": cluster(), "plans": plans(), "plan": steps(plan(_need(1e9))), "rates": plan_rates()},
@@ -356,6 +357,13 @@ def levels() -> str:
     rows.append(["mean", *(f"{fmean(values[way] for values in found.values()):.3f}" for way in ways)])
     told = [way.replace("%", " % deep").replace("bm25", "BM25") for way in ways]
     return f"{markdown(['nDCG@10', *told], rows)}\n\n{cited('levels', [line])}"
+
+
+def adds() -> str:
+    """Return the times of adds and searches while an index is deepened, beside those of an idle one."""
+    line = lines("adds_while_deepening")[-1]
+    shown = adds_while_deepening.table(line["figures"], line["configuration"]["share"])
+    return f"{shown}\n\n{cited('adds_while_deepening', [line])}"
 
 
 def cluster() -> str:

@@ -93,9 +93,9 @@ def main() -> None:
 
 
 @contextmanager
-def serving(folder: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+def serving(folder: str, *flags: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """Run `denslice serve` on a free port until the block ends."""
-    command = [sys.executable, "-m", "denslice", "serve", folder, "--port", "0"]
+    command = [sys.executable, "-m", "denslice", "serve", folder, "--port", "0", *flags]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout is not None
