@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -66,9 +67,10 @@ def test_the_table_grows_with_many_and_with_long_chunks() -> None:
     assert table.scan([" ".join([*long, *words[::-1]])]).numbers.tolist() == [10_000, 10_001, *range(9_999, -1, -1)]
 
 
+@pytest.mark.parametrize("phrases", [0.0, 0.3])
 @pytest.mark.parametrize("language", [None, "german"])
-def test_many_texts_are_encoded_as_few_are(language: str | None) -> None:
-    """After so many texts, the encoder reads them with compiled loops."""
+def test_many_texts_are_encoded_as_few_are(language: str | None, phrases: float) -> None:
+    """After so many texts, the encoder reads them with compiled loops. New phrases then have ids behind new words."""
     kinds = [
         "A dog's life, and that of the cats",
         "Die Häuser und die Hunde sind nicht im Garten",
@@ -76,7 +78,8 @@ def test_many_texts_are_encoded_as_few_are(language: str | None) -> None:
         "",
     ]
     texts = [FieldedText.of(f"Title {n}", f"{kinds[n % 4]} ({n % 100})", "Heading") for n in range(COMPILED_FROM + 400)]
-    many, few = (Bm25(Bm25Config(language), Growth(Vocabulary())) for _ in range(2))
+    config = Bm25Config(language, phrases=phrases)
+    many, few = (Bm25(config, Growth(Vocabulary())) for _ in range(2))
     many.encode_docs(texts[:400])
     read = many.encode_docs(texts[400:])
     few.encode_docs(texts[:400])
@@ -85,8 +88,10 @@ def test_many_texts_are_encoded_as_few_are(language: str | None) -> None:
         few._read_texts = 0
         encoded = few.encode_docs(texts[start : start + 1_000])
         rows = slice(start - 400, start + 600)
-        expected = encoded.lexical.copy()
-        expected.resize((encoded.lexical.shape[0], len(many.words)))
+        ids = np.array([many.words.find(few.words.word(id)) for id in range(len(few.words))])
+        assert phrases or (ids == np.arange(len(ids))).all()
+        stored = encoded.lexical.tocoo()
+        expected = sp.csr_array((stored.data, (stored.row, ids[stored.col])), (stored.shape[0], len(many.words)))
         assert (read.lexical[rows] != expected).nnz == 0
         assert read.lengths is not None
         assert encoded.lengths is not None

@@ -13,7 +13,7 @@ import pytest
 from command_line import denslice
 from denslice import Index, InputError, open_index
 from denslice.encoders.bm25 import Bm25, Bm25Config
-from denslice.encoders.mini import QuickMini, _loaded
+from denslice.encoders.mini import QuickMini, _model
 from denslice.encoders.word_table import TABLE_FILE, WordTable
 from small_tables import MINI, model_with_table
 from test_serve_process import process
@@ -59,11 +59,11 @@ def test_a_quick_query_has_the_words_of_bm25_and_the_vector_of_the_table(folder:
 
 
 def test_the_model_reads_no_quick_query(folder: Path, model: str) -> None:
-    before = _loaded(Path(model))._read_query.cache_info()
+    before = _model(Path(model))._read_query.cache_info()
     with open_index(folder, queries="quick") as index:
         assert {"fox", "pump", "bread"} == set(index.search("never asked, foxes").ids)
         assert len(index.search_batch(["foxes never asked", "bread never asked"], mode="dense")[1]) == 3
-    assert _loaded(Path(model))._read_query.cache_info() == before
+    assert _model(Path(model))._read_query.cache_info() == before
 
 
 def test_commits_refreshes_and_pickles_stay_quick(tmp_path: Path, model: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from denslice import Index, open_index
 from denslice.encoders.bm25 import Bm25Config
-from denslice.encoders.mini import Mini, _loaded
+from denslice.encoders.mini import Mini, _model
 from denslice.encoders.onnx_model import CHARACTERS_PER_PIECE, REMEMBERED_QUERIES, OnnxModel
 from denslice.encoders.word_pieces import QUERY_SIDE
 from denslice.store.vocabulary import Growth, Vocabulary
@@ -97,7 +97,7 @@ def test_many_threads_ask_at_once_and_each_is_answered_as_alone(tmp_path: Path) 
     index.add(DOCS)
     asked = [f"{text} {number}" for number in range(8) for text in TEXTS] * 3
     expected = {text: index.search(text).scores for text in asked}
-    _loaded(MINI)._read_query.cache_clear()
+    _model(MINI)._read_query.cache_clear()
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(lambda text: index.search(text).scores, asked)) == [expected[text] for text in asked]
     batch = index.search_batch(asked)

@@ -38,7 +38,7 @@ IdArray = npt.NDArray[np.int32]
 Hash = TypeVar("Hash", int, npt.NDArray[np.uint64])
 BUCKETS = 1 << 16  # token ids that all phrases share
 TITLE, HEADING = 2.0, 1.0  # how often a word of a title and of a heading counts
-FIELDS = 3  # of a text: title, body, headings
+FIELDS, HEADINGS = 3, 2  # of a text: title, body, and the last of them
 COMPILED_FROM = 4_096  # texts; fewer are read in less time than numba takes to load
 AVERAGE_LENGTH = 40.0  # the best of nine dev and train splits; benchmarks/average_length.py
 UNSEEN = -3  # the token id of a bucket that no phrase has used yet
@@ -214,8 +214,9 @@ class Bm25:
     def _read(self, texts: Sequence[str], languages: Sequence[str]) -> tuple[BatchChunks, BatchChunks]:
         """Return the chunks of the title, body and headings of each text, and its phrases."""
         self._read_texts += len(texts)
-        if self._read_texts > COMPILED_FROM and not self.config.phrases:
-            return self._scanned(texts, languages), flat([])
+        if self._read_texts > COMPILED_FROM:
+            chunks = self._scanned(texts, languages)
+            return chunks, self._phrases_of(chunks) if self.config.phrases else flat([])
         fields: list[list[int]] = []
         phrases: list[list[int]] = []
         for text, language in zip(texts, languages, strict=True):  # so that token ids do not depend on the batch
@@ -236,14 +237,25 @@ class Bm25:
     def _doc_phrases(self, chunks: Sequence[int]) -> list[int]:
         """Return the token id of each phrase of a document; a new one is placed in the vocabulary."""
         hashes = self._table.hashes(chunks)
-        buckets = _bucket(hashes[:-1], hashes[1:])
+        found: list[int] = self._placed(_bucket(hashes[:-1], hashes[1:])).tolist()
+        return found
+
+    def _phrases_of(self, chunks: BatchChunks) -> BatchChunks:
+        """Return the token id of each phrase of many documents, and the document of each."""
+        is_text = chunks.rows % FIELDS != HEADINGS
+        hashes, counts = self._table.all_hashes(chunks.numbers[is_text])
+        rows = np.repeat(chunks.rows[is_text] // FIELDS, counts)
+        same = rows[1:] == rows[:-1]
+        return BatchChunks(self._placed(_bucket(hashes[:-1], hashes[1:])[same]), rows[1:][same])
+
+    def _placed(self, buckets: npt.NDArray[np.uint64]) -> IdArray:
+        """Return the token ids of buckets; new ones are placed in the vocabulary as they come."""
         ids = self._bucket_ids[buckets]
         if (ids == UNSEEN).any():
             for new in dict.fromkeys(buckets[ids == UNSEEN].tolist()):
                 self._bucket_ids[new] = self.words.place(_name(new))
             ids = self._bucket_ids[buckets]
-        found: list[int] = ids.tolist()
-        return found
+        return ids
 
     def _norms(self, lengths: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
         return self.config.k1 * (1 - self.config.b + self.config.b * lengths / self.config.average_length)

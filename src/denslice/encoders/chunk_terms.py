@@ -106,6 +106,12 @@ class ChunkTerms:
         found = (hashes[starts[chunk] : starts[chunk + 1]] for chunk in chunks)
         return np.fromiter(chain.from_iterable(found), np.uint64)
 
+    def all_hashes(self, chunks: Numbers) -> tuple[npt.NDArray[np.uint64], Ints]:
+        """Return the hashes of the stems of many chunks in their order, without stop words, and how many each has."""
+        starts = np.array(self._word_starts, np.int64)
+        begins, ends = starts[chunks], starts[chunks + 1]
+        return np.array(self._hashes, np.uint64)[spread(begins, ends)], ends - begins
+
     def _number(self, chunk: str, language: str, numbers: dict[str, int]) -> int:
         """Return the number of a new chunk, which is that of its words in lower case if they are plain."""
         words = plain_words(chunk)

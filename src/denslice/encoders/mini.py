@@ -193,7 +193,7 @@ def load_mini(options: Mapping[str, Any], words: WordIds, languages: Mapping[str
     kind = EarlierMini if is_earlier(options) else Mini
     if kind is Mini and options["fingerprint"] != _fingerprint(folder):
         raise InputError(f"{folder}: is not the model this index was made with; put it back or make a new index")
-    return kind(_loaded(folder), Bm25Config.from_json({"analysis": 1, **settings}), words, languages)
+    return kind(_model(folder), Bm25Config.from_json({"analysis": 1, **settings}), words, languages)
 
 
 def is_earlier(options: Mapping[str, Any]) -> bool:
@@ -227,15 +227,8 @@ def _folder(name: str) -> Path:
 
 
 @cache
-def _loaded(folder: Path) -> OnnxModel:
-    """Return the model; raise InputError if its files cannot be loaded."""
-    try:
-        return OnnxModel(folder)
-    except InputError:
-        raise
-    except Exception as error:
-        reason = str(error).partition("\n")[0]
-        raise InputError(f"the model folder {folder} cannot be loaded: {reason}") from error
+def _model(folder: Path) -> OnnxModel:
+    return OnnxModel(folder)
 
 
 @cache

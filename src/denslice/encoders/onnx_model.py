@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from threading import Lock
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -37,27 +38,37 @@ class ModelOutput(NamedTuple):
 
 
 class OnnxModel:
-    """A model folder's graph and tokenizers. Each text is encoded by itself, one on each core at a time."""
+    """A model folder's graph and tokenizers. Each text is encoded by itself, one on each core at a time.
+
+    They are loaded when the first text is read: at the quick level none is.
+    """
 
     def __init__(self, folder: Path) -> None:
-        import onnxruntime
-
         self.folder = folder
         self.config = model_config(folder)
-        lengths = (self.config.max_length, self.config.query_length)
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1  # a text on each core is faster
         self._cores = cores()
-        path = str(folder / ONNX_FILE)
-        self._session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-        self.dimensions = int(self._session.get_outputs()[0].shape[-1])
-        self._first = {length: _tokenizer(folder / TOKENIZER_FILE, length) for length in lengths}
-        has_second = len(self._session.get_inputs()) > 1
-        second = folder / SECOND_TOKENIZER_FILE
-        self._second = {length: _tokenizer(second, length) for length in lengths if has_second}
-        tokenizer = self._first[self.config.max_length]
-        self._unknown = tokenizer.token_to_id(getattr(tokenizer.model, "unk_token", None) or "")
+        self._lock = Lock()
         self._read_query = lru_cache(REMEMBERED_QUERIES)(partial(self._read, length=self.config.query_length))
+
+    @property
+    def dimensions(self) -> int:
+        """The width of its vectors."""
+        return int(self._loaded.session.get_outputs()[0].shape[-1])
+
+    @property
+    def _loaded(self) -> _Loaded:
+        if "_parts" not in vars(self):
+            with self._lock:
+                _ = self._parts
+        return self._parts
+
+    @cached_property
+    def _parts(self) -> _Loaded:
+        try:
+            return _Loaded.of(self.folder, (self.config.max_length, self.config.query_length))
+        except Exception as error:
+            reason = str(error).partition("\n")[0]
+            raise InputError(f"the model folder {self.folder} cannot be loaded: {reason}") from error
 
     def knows(self, languages: Sequence[str]) -> bool:
         """Return whether the model was trained on any of the languages."""
@@ -84,20 +95,45 @@ class OnnxModel:
 
     def _read(self, beginning: str, goes_on: bool, length: int) -> ModelOutput:
         lower = well_formed(lower_case(beginning))
-        pieces = self._first[length].encode(lower)
+        loaded = self._loaded
+        pieces = loaded.first[length].encode(lower)
         inputs = {"ids": np.array([pieces.ids], dtype=np.int64)}
-        if self._second:  # it reads capitals
-            inputs["second_ids"] = np.array([self._second[length].encode(well_formed(beginning)).ids], dtype=np.int64)
-        dense, importance = self._session.run(("dense", "importance"), inputs)
-        found = dense[0] * self._has_token(lower, pieces)
+        if loaded.second:  # it reads capitals
+            inputs["second_ids"] = np.array([loaded.second[length].encode(well_formed(beginning)).ids], dtype=np.int64)
+        dense, importance = loaded.session.run(("dense", "importance"), inputs)
+        found = dense[0] * loaded.has_token(lower, pieces)
         for one in (found, importance):
             one.flags.writeable = False  # what is remembered is shared
         return ModelOutput(beginning, goes_on, pieces.offsets, importance[0], found)
 
-    def _has_token(self, text: str, pieces: Encoding) -> bool:
+
+class _Loaded(NamedTuple):
+    """The graph of a model folder, and its tokenizers by the longest text that they read."""
+
+    session: Any
+    first: dict[int, Tokenizer]
+    second: dict[int, Tokenizer]  # none if the graph has one body
+    unknown: int | None  # the piece of what the first tokenizer does not know
+
+    @classmethod
+    def of(cls, folder: Path, lengths: Sequence[int]) -> _Loaded:
+        """Load a folder."""
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1  # a text on each core is faster
+        session = onnxruntime.InferenceSession(str(folder / ONNX_FILE), options, providers=["CPUExecutionProvider"])
+        first = {length: _tokenizer(folder / TOKENIZER_FILE, length) for length in lengths}
+        has_second = len(session.get_inputs()) > 1
+        second = {length: _tokenizer(folder / SECOND_TOKENIZER_FILE, length) for length in lengths if has_second}
+        tokenizer = first[lengths[0]]
+        unknown = tokenizer.token_to_id(getattr(tokenizer.model, "unk_token", None) or "")
+        return cls(session, first, second, unknown)
+
+    def has_token(self, text: str, pieces: Encoding) -> bool:
         """Return whether the model knows a piece that is not punctuation; the vector of other texts is 0."""
         read = zip(pieces.ids, pieces.special_tokens_mask, pieces.offsets, strict=True)
-        return any(id != self._unknown and not mark and has_words(text[slice(*at)]) for id, mark, at in read)
+        return any(id != self.unknown and not mark and has_words(text[slice(*at)]) for id, mark, at in read)
 
 
 def model_config(folder: Path) -> ModelConfig:
