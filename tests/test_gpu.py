@@ -397,7 +397,7 @@ def test_documents_of_one_passage_beside_others_have_the_score_of_their_passage(
     found = on_card(index, device()).search_vectors(np.zeros((1, VOCAB)), dense=vector, k=400, mode="dense", lam=1.0)
     scores, plain = dict(zip(found.ids, found.scores, strict=True)), index.reader.snapshot.segments[1]
     assert plain.dense is not None
-    products = plain.dense.astype(np.float32) @ vector
+    products = plain.dense[:].astype(np.float32) @ vector
     for row in plain.live_row_numbers().tolist():
         assert scores[f"b{row}"] == pytest.approx(products[row], rel=1e-5, abs=1e-5)
 

@@ -21,8 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from command_line import denslice
-from denslice import Index, InputError, open_index
-from denslice.encoders import blas_threads
+from denslice import Index, InputError, blas_threads, open_index
 from denslice.encoders.onnx_model import ModelOutput, OnnxModel
 from denslice.encoders.word_table import TABLE_FILE, TokenRows, WordTable
 from denslice.grouping import PASSAGE_SHARE

@@ -145,6 +145,7 @@ class Ranking(Sequence[Hit]):
     missing: tuple[str, ...] = ()  # shards of a cluster that did not answer: their documents are missing
     passages: tuple[int, ...] = ()  # the number of each passage in its document, if passages were searched
     page: SearchedPage | None = field(default=None, repr=False, compare=False)
+    exact: bool = field(default=True, repr=False, compare=False)  # False if better documents may have been skipped
 
     @cached_property
     def _hits(self) -> tuple[Hit, ...]:

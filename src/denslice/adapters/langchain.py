@@ -35,7 +35,7 @@ class DensliceRetriever(BaseRetriever):
     mode: str | None = SearchOptions.mode
     lam: float | None = SearchOptions.lam
     candidates_from: str = SearchOptions.candidates_from
-    pruning: float = SearchOptions.pruning
+    pruning: float | None = SearchOptions.pruning
     where: Mapping[str, Any] | None = SearchOptions.where
     fuzzy: bool = SearchOptions.fuzzy
     min_score: float | None = SearchOptions.min_score

@@ -16,7 +16,7 @@ from zlib import error as ZlibError  # noqa: N812
 import numpy as np
 import numpy.typing as npt
 
-from denslice.encoders.blas_threads import one_blas_thread
+from denslice.blas_threads import one_blas_thread
 from denslice.errors import InputError
 from denslice.store.vocabulary import WordIds
 from denslice.vectors import Floats, Ints, csr

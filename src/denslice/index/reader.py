@@ -110,6 +110,7 @@ class Reader(QueryReader):
     def rank_encoded(self, queries: Sequence[Query], encoded: Encoded, options: SearchOptions) -> list[Ranking]:
         """Return the best documents for each query, given the vectors of the queries."""
         check_fields(options, self.snapshot.manifest.filterable)
+        options = options.settled(0 if encoded.dense is None else self.statistics.passages)
         vectors = list(map(self._conditioned, queries, self.query_vectors(encoded, options)))
         asked = [AskedOf(query, one, options) for query, one in zip(queries, vectors, strict=True)]
         searches = [PagedSearch(self, one, encoded, at) for at, one in enumerate(asked)]
@@ -295,8 +296,10 @@ class Reader(QueryReader):
             return self.documents(found, asked.query)
 
         ids, scores, numbers = tuple(found.ids), tuple(found.scores.tolist()), tuple(found.passages.tolist())
-        of = search._replace(has_more=page.has_more)
-        ranking = Ranking(given_id(query.id), ids, scores, parts, documents, asked, found.missing, numbers, of)
+        of, is_exact = search._replace(has_more=page.has_more), search.asked.options.is_exact
+        ranking = Ranking(
+            given_id(query.id), ids, scores, parts, documents, asked, found.missing, numbers, of, is_exact
+        )
         if of.has_facets:
             _ = ranking.facets  # counted at once: replicas of a cluster may soon show a later commit
         return ranking

@@ -32,6 +32,7 @@ from denslice.store.container import ENDING, write_container
 from denslice.store.files import sync_folder
 from denslice.store.followed_files import FollowedRoot, read_list, write_list
 from denslice.store.manifest import (
+    CLUSTERS,
     FULL,
     LEVELS,
     PASSAGES,
@@ -252,6 +253,8 @@ class Writer:
             needs.add(PASSAGES)
         if any(segment.entry.level == QUICK for segment in self.written):
             needs.add(LEVELS)
+        if any(segment.dense is not None and segment.dense.clusters for segment in self.written):
+            needs.add(CLUSTERS)
         return tuple(sorted(needs))
 
     def _entry(self, segment: Segment) -> SegmentEntry:

@@ -100,7 +100,7 @@ class SearchSettings(BaseModel):
     mode: Literal["lexical", "dense", "hybrid"] | None = _option("mode")
     lam: Number | None = _option("lam")
     candidates_from: Literal["both", "lexical"] = _option("candidates_from")
-    pruning: float = _option("pruning", ge=0, lt=1)
+    pruning: float | None = _option("pruning", ge=0, lt=1)
     where: dict[str, Any] | None = _option("where", examples=[{"year": {"gte": 2020}}])
     fuzzy: bool = _option("fuzzy")
     group: bool = _option("group")

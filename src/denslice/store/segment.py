@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from denslice.records import Doc, Place
 from denslice.store.container import ENDING, Container, write_container
+from denslice.store.dense_vectors import DenseVectors
 from denslice.store.docs_sqlite import DOCS_FILE, Documents
 from denslice.store.files import StoredFile, damaged
 from denslice.store.folder import Folder
@@ -126,10 +127,10 @@ class Segment:
         return starts
 
     @cached_property
-    def dense(self) -> Array | None:
-        """The dense vectors (passages, dimensions) float16, if the encoder makes any."""
+    def dense(self) -> DenseVectors | None:
+        """The dense vectors of the passages, if the encoder makes any."""
         count = self.rows if self.entry.passages is None else self.entry.passages
-        return None if self.vectors is None else self.vectors.array("dense", "float16", count, dimensions=2)
+        return None if self.vectors is None else DenseVectors.read(self.vectors, count)
 
     @cached_property
     def passage_shares(self) -> Array:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from denslice.records import Doc
 from denslice.store.container import write_container
+from denslice.store.dense_vectors import dense_arrays
 from denslice.store.docs_sqlite import DOCS_FILE, DocumentsWriter
 from denslice.store.files import seal, sync_folder
 from denslice.store.manifest import SegmentEntry
@@ -99,7 +100,7 @@ class SegmentWriter:
             LEXICAL_FILE: write_container(self.folder / LEXICAL_FILE, arrays),
         }
         if self.dense:
-            files[DENSE_FILE] = write_container(self.folder / DENSE_FILE, {"dense": np.concatenate(self.dense)})
+            files[DENSE_FILE] = write_container(self.folder / DENSE_FILE, dense_arrays(np.concatenate(self.dense)))
         sync_folder(self.folder)
         cut = None if passages is None else self.dense_rows
         return SegmentEntry(self.folder.name, len(self.ids), self.weights, int(lengths.sum()), files, passages=cut)

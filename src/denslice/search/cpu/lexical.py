@@ -14,12 +14,13 @@ from denslice.search.query import FEW_MORE
 
 
 @compiled
-def best_by_words(parts, starts, keys, weights, wanted, pruning, room, sums):
+def best_by_words(parts, starts, keys, weights, wanted, pruning, room, sums, named):
     """Return the best documents of all queries: how many each query has, and their parts, rows, scores and ids.
 
     The keys and weights of a query are those between its start and the next one. `wanted` and `pruning` are those of
     `by_words`, and `room` is how many candidates the arrays can hold at first. Ids are letters with line feeds between
-    them. The last value says whether all ids could be read, which fails if a file is damaged.
+    them. The last value says whether all ids could be read, which fails if a file is damaged. Unless `named`, there are
+    no ids, and equal scores are in any order.
     """
     queries, k = len(starts) - 1, wanted[0]
     counts, letters, used = np.zeros(queries, np.int64), np.empty(16 * k * queries + 1, np.uint8), 0
@@ -31,7 +32,7 @@ def best_by_words(parts, starts, keys, weights, wanted, pruning, room, sums):
         positions, bounds = by_words(parts, q_keys, q_weights, wanted, pruning, np.empty(room, np.int64), sums)
         all_at_once = wanted[1] > 0 or len(positions) <= k + FEW_MORE  # with pruning the bounds mean little
         positions, exact = _within_reach(parts, positions, bounds, q_keys, q_weights, k, all_at_once)
-        best, parts_of_best, rows_of_best, ids, could_be_read = in_order(parts, positions, exact, k)
+        best, parts_of_best, rows_of_best, ids, could_be_read = in_order(parts, positions, exact, k, named)
         is_whole &= could_be_read
         counts[q] = len(best)
         for i in range(len(best)):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from denslice.compiling import compiled, compiled_reordering, helper
+from denslice.compiling import compiled, compiled_reordering, helper, inlined
 from denslice.search.cpu.addresses import (
     BASE,
     ID_LETTERS,
@@ -25,6 +25,7 @@ from denslice.search.cpu.intrinsics import as_bits, as_float, bytes_at, half, pr
 
 EMPTY = 0xFFFFFFFF
 PREFETCHED_ROWS = 16  # rows whose starts are prefetched; the rows themselves are prefetched half as far ahead
+PREFETCHED_VECTORS = 4
 LINE_FEED = 10
 SIEVE_SLOTS = 4096  # a table of this size stays in the first cache of a core
 
@@ -129,22 +130,22 @@ def ranked(parts, positions, scores, k):
 
     Ids are letters with line feeds between them. The last value says whether all ids could be read.
     """
-    return in_order(parts, positions, scores, k)
+    return in_order(parts, positions, scores, k, True)
 
 
 @helper
-def in_order(parts, positions, scores, k):
-    """Return the same as `ranked`, for compiled callers."""
+def in_order(parts, positions, scores, k, named):
+    """Return the same as `ranked`, for compiled callers; unless `named`, equal scores stay in order, without ids."""
     order = falling(scores)
     count = min(k, len(order))
     tied = count  # what ties the k-th may come before it by its id
-    while count and tied < len(order) and scores[order[tied]] == scores[order[count - 1]]:
+    while named and count and tied < len(order) and scores[order[tied]] == scores[order[count - 1]]:
         tied += 1
     order = order[:tied]
     at, rows = _located(parts, positions, order)
-    names, is_whole = _names(parts, at, rows)
+    names, is_whole = _names(parts, at, rows[: tied if named else 0])
     places = np.arange(tied)
-    first = np.int64(0 if is_whole else tied)
+    first = np.int64(0 if named and is_whole else tied)
     while first < tied:
         end = first + 1
         while end < tied and scores[order[end]] == scores[order[first]]:
@@ -155,7 +156,7 @@ def in_order(parts, positions, scores, k):
     best, best_at, best_rows = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64)
     for i in range(count):
         best[i], best_at[i], best_rows[i] = order[places[i]], at[places[i]], rows[places[i]]
-    letters = _joined(parts, at, names, places[: count if is_whole else 0])
+    letters = _joined(parts, at, names, places[: count if named and is_whole else 0])
     return best, best_at, best_rows, letters, is_whole
 
 
@@ -198,8 +199,8 @@ def _located(parts, positions, order):
 @helper
 def _names(parts, at, rows):
     """Return where the id of each row begins and ends among the letters of its part, and whether all are valid."""
-    names = np.empty((len(at), 2), np.int64)
-    for i in range(len(at)):
+    names = np.empty((len(rows), 2), np.int64)
+    for i in range(len(rows)):
         part = parts[at[i]]
         starts = words_at(part[ID_STARTS], part[N_DOCS] + 1)
         names[i, 0], names[i, 1] = starts[rows[i]], starts[rows[i] + 1]
@@ -263,6 +264,14 @@ def _joined(parts, at, names, places):
     return letters[: max(0, total - 1)]
 
 
+@inlined
+def half_product(bits, number):
+    """Return the product of a float16, given by its bits, and a number, divided by 2^112."""
+    whole = np.uint32(bits)
+    sign_and_rest = ((whole & np.uint32(0x8000)) << np.uint32(16)) | ((whole & np.uint32(0x7FFF)) << np.uint32(13))
+    return as_float(np.uint32(sign_and_rest)) * number
+
+
 @compiled_reordering
 def dense_products(vectors, query):
     """Return the inner product of the query with each row, which has the bits of float16 numbers."""
@@ -270,10 +279,26 @@ def dense_products(vectors, query):
     for i in range(len(vectors)):
         total = np.float32(0)
         for j in range(vectors.shape[1]):
-            bits = np.uint32(vectors[i, j])
-            sign_and_rest = ((bits & np.uint32(0x8000)) << np.uint32(16)) | (
-                (bits & np.uint32(0x7FFF)) << np.uint32(13)
-            )
-            total += as_float(np.uint32(sign_and_rest)) * query[j]
+            total += half_product(vectors[i, j], query[j])
         products[i] = total * np.float32(2.0**112)
+    return products
+
+
+@compiled_reordering
+def products_of(vectors, numbers, query):
+    """Return the inner product of the query with the rows of these numbers, which have the bits of float16 numbers.
+
+    A number that no row has gives 0.
+    """
+    products = np.zeros(len(numbers), np.float32)
+    for i in range(len(numbers)):
+        if i + PREFETCHED_VECTORS < len(numbers):
+            ahead = np.int64(numbers[i + PREFETCHED_VECTORS]) * vectors.shape[1]
+            for j in range(0, vectors.shape[1], 32):  # a line of memory holds so many
+                prefetch(vectors, ahead + j)
+        if numbers[i] < len(vectors):
+            row, total = vectors[np.int64(numbers[i])], np.float32(0)
+            for j in range(vectors.shape[1]):
+                total += half_product(row[j], query[j])
+            products[i] = total * np.float32(2.0**112)
     return products

@@ -6,22 +6,17 @@ larger θ, stage one skips light weights, and the best `candidates` are rescored
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
-from itertools import accumulate
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from denslice.errors import InputError
-from denslice.grouping import document_scores
 from denslice.options import SearchOptions
 from denslice.search.cpu.addresses import Parts
+from denslice.search.cpu.exact_scores import dense_scores, dense_scores_of, rank, rerank
+from denslice.search.cpu.near_search import reads_some, search_near
 from denslice.search.cpu.plain import best_in_order, lexical_scores
-from denslice.search.cpu.scan_state import SUMS
+from denslice.search.cpu.word_search import INITIAL_CANDIDATES, is_lexical, search_lexical, working_sums
 from denslice.search.query import (
     FEW_MORE,
     NO_MASK,
@@ -34,15 +29,10 @@ from denslice.search.query import (
     best_of,
     strong_enough,
 )
-from denslice.store.segment import Segment
 from denslice.vectors import Floats, Ints
 
-MAX_NARROW_TOKENS = 1_024  # tokens of a query up to which sums of 16 bits are precise enough
-MORE_IF_PRUNED = 96  # documents that are rescored beside the k best, at least, if pruning is above 0
 DEEP_K = 10_000  # k above which queries are searched one by one, to save memory
-INITIAL_CANDIDATES = 1_024  # candidates that fit the arrays at the start of a scan
 SMALL_INDEX = 1 << 15  # weights of all rows up to which a query is searched without compiled code
-_thread = threading.local()
 
 
 def search(segments: Parts, query: QueryVectors, options: SearchOptions, masks: Sequence[Mask]) -> Found:
@@ -55,7 +45,9 @@ def search(segments: Parts, query: QueryVectors, options: SearchOptions, masks: 
         return first_stage(segments, query, options, masks)
     if options.candidates_from == "lexical" and query.dense is not None and len(query.keys):
         return _best_of_candidates(segments, query, options, masks)
-    dense = [_dense_scores(segment, query, options.best) for segment in segments]
+    if reads_some(segments, query, options):
+        return search_near(segments, query, options, masks)
+    dense = [dense_scores(segment, query, options.best) for segment in segments]
     every = np.concatenate(dense) if any(map(len, dense)) else NO_SCORES
     positions, bounds = retrieve(segments, query, options, masks, dense)
     positions, lexical = rerank_best(segments, positions, bounds, query, every, options.k)
@@ -73,7 +65,7 @@ def search_some(
 
 def is_plain(segments: Parts, options: SearchOptions) -> bool:
     """Return whether a search is exact and the index small: then numpy scores every document."""
-    is_exact = options.rerank and options.theta == 0 and options.pruning == 0 and options.candidates_from == "both"
+    is_exact = options.rerank and options.theta == 0 and options.pruned == 0 and options.candidates_from == "both"
     return is_exact and is_small(segments)
 
 
@@ -95,45 +87,13 @@ def search_plainly(segments: Parts, query: QueryVectors, options: SearchOptions,
     if not segments:
         return NONE_FOUND
     lexical = np.concatenate([lexical_scores(segment, query.keys, query.weights) for segment in segments])
-    dense = np.concatenate([_dense_scores(segment, query, options.best) for segment in segments])
+    dense = np.concatenate([dense_scores(segment, query, options.best) for segment in segments])
     scores, is_found = (lexical + dense, np.ones(segments.docs, np.bool_)) if len(dense) else (lexical, lexical > 0)
     if any(map(len, masks)):
         every = (mask if len(mask) else np.ones(s.rows, np.uint8) for mask, s in zip(masks, segments, strict=True))
         is_found &= np.concatenate(list(every)) > 0
     best, at, rows, ids = best_in_order(segments, np.flatnonzero(is_found), scores, options.k)
     return Found(at, rows, ids, scores[best], lexical[best], dense[best] if len(dense) else dense)
-
-
-def is_lexical(query: QueryVectors, options: SearchOptions) -> bool:
-    """Return whether a search is lexical and uses every token of the query, exactly or with pruning."""
-    return query.dense is None and options.rerank and options.theta == 0 and len(query.keys) <= MAX_NARROW_TOKENS
-
-
-def search_lexical(
-    segments: Parts, queries: Sequence[QueryVectors], options: SearchOptions, masks: Sequence[Mask]
-) -> list[Found]:
-    """Return the k best documents of each lexical query, in one call of compiled code."""
-    from denslice.search.cpu import score_units
-    from denslice.search.cpu.lexical import best_by_words
-
-    if not segments:
-        return [NONE_FOUND] * len(queries)
-    k = min(options.k, segments.docs)
-    most = 0 if options.pruning == 0 else k + int(4 * k**0.5) + MORE_IF_PRUNED
-    firsts = [count if any(map(len, masks)) else _share_of_first_block(count, segments) for count in (k, most)]
-    starts = np.fromiter(accumulate((len(query.keys) for query in queries), initial=0), np.int64, len(queries) + 1)
-    one = queries[0]
-    keys = one.keys if len(queries) == 1 else np.concatenate([query.keys for query in queries])
-    weights = one.weights if len(queries) == 1 else np.concatenate([query.weights for query in queries])
-    counts, at, rows, scores, letters, is_whole = best_by_words(
-        segments.table_with(masks), starts, keys, weights, (k, most, *firsts), options.pruning,
-        max(INITIAL_CANDIDATES, 4 * k), _working_sums(score_units.NARROW.dtype),
-    )  # fmt: skip
-    ids = _ids(segments, at, rows, letters, is_whole)
-    ends = list(accumulate(counts.tolist(), initial=0))
-    return [
-        Found(at[cut], rows[cut], ids[cut], scores[cut], scores[cut], NO_SCORES) for cut in map(slice, ends, ends[1:])
-    ]
 
 
 def _best_of_candidates(segments: Parts, query: QueryVectors, options: SearchOptions, masks: Sequence[Mask]) -> Found:
@@ -188,18 +148,12 @@ def retrieve(
         most = max(options.candidates, k)
     held, bounds = postings.scan_whole(
         segments.table_with(masks, extra), found, (strong.weights, unit, score_units.WIDE.fraction), (k, margin, most),
-        np.empty(max(INITIAL_CANDIDATES, 4 * k), np.int64), _working_sums(score_units.WIDE.dtype),
+        np.empty(max(INITIAL_CANDIDATES, 4 * k), np.int64), working_sums(score_units.WIDE.dtype),
     )  # fmt: skip
     if most:
         best = best_of(bounds, most)
         held, bounds = held[best], bounds[best]
     return held, (bounds / unit * (1 + 1e-6) + (lowest + unseen)).astype(np.float32)
-
-
-def _share_of_first_block(k: int, segments: Parts) -> int:
-    """Return how many of the k best the first block has at most, very likely, if all blocks are alike."""
-    expected = k * min(1.0, segments[0].block / max(1, segments.docs))
-    return min(k, int(expected + 3 * expected**0.5 + 4))
 
 
 def rerank_best(
@@ -219,87 +173,6 @@ def rerank_best(
     rest &= ~first
     more = rerank(segments, positions[rest], query)
     return np.concatenate((positions[first], positions[rest])), np.concatenate((lexical, more))
-
-
-def rerank(segments: Parts, positions: Ints, query: QueryVectors) -> Floats:
-    """Return the exact lexical score of each position, with every query weight: stage two. Positions must be sorted."""
-    from denslice.search.cpu.rescore import rescore
-
-    scores: Floats = rescore(segments.table, positions, query.keys, query.weights)
-    return scores
-
-
-def rank(segments: Parts, positions: Ints, lexical: Floats, dense: Floats, k: int) -> Found:
-    """Return the k best of these by the sum of both scores, best first, equal sums by id. `dense` may be empty."""
-    from denslice.search.cpu.rescore import ranked
-
-    scores = lexical + dense if len(dense) else lexical
-    best, at, rows, letters, is_whole = ranked(segments.table, positions, scores, k)
-    ids = _ids(segments, at, rows, letters, is_whole)
-    return Found(at, rows, ids, scores[best], lexical[best], dense[best] if len(dense) else dense)
-
-
-def _ids(segments: Parts, at: Ints, rows: Ints, letters: npt.NDArray[np.uint8], is_whole: bool) -> list[str]:
-    """Return the ids, given as letters with line feeds between them, or read one by one if that fails."""
-    ids: list[str] = []
-    if is_whole and len(at):
-        with suppress(UnicodeDecodeError):
-            ids = letters.tobytes().decode().split("\n")
-    if len(ids) != len(at):  # no id has a line feed, so a file is damaged: reading the ids raises the error
-        ids = [segments[s].ids(rows[i : i + 1])[0] for i, s in enumerate(at.tolist())]
-    return ids
-
-
-def _dense_scores(segment: Segment, query: QueryVectors, best: float) -> Floats:
-    """Return the dense score of each row; an empty array if there are no dense vectors."""
-    if query.dense is None or segment.dense is None:
-        return NO_SCORES
-    kept = None if query.products is None else query.products.get(segment.name)
-    products = _products(segment, query.dense) if kept is None else kept
-    if query.products is not None:
-        query.products[segment.name] = products
-    if segment.passage_starts is None:
-        return products
-    return document_scores(products, segment.passage_starts, segment.passage_shares, best)
-
-
-def _products(segment: Segment, query: Floats, numbers: Ints | None = None) -> Floats:
-    """Return the inner product of the query with the dense vector of each passage, or of these passages."""
-    from denslice.search.cpu.rescore import dense_products
-
-    assert segment.dense is not None
-    if segment.dense.shape[1] != len(query):
-        raise InputError(f"the query has {len(query)} dimensions, the index {segment.dense.shape[1]}")
-    vectors = segment.dense if numbers is None else segment.dense[numbers]
-    products: Floats = dense_products(vectors.view(np.uint16), query)
-    return products
-
-
-def dense_scores_of(segments: Parts, positions: Ints, query: QueryVectors, best: float) -> Floats:
-    """Return the dense score of each position; an empty array if there are no dense vectors."""
-    if query.dense is None or any(s.dense is None for s in segments):
-        return NO_SCORES
-    scores = np.zeros(len(positions), dtype=np.float32)
-    base = 0
-    for s in segments:
-        here = (positions >= base) & (positions < base + s.rows)
-        rows = positions[here] - base
-        numbers = s.passage_numbers(rows)
-        products = _products(s, query.dense, numbers)
-        if s.passage_counts is not None:
-            starts = np.concatenate([[0], np.cumsum(s.passage_counts[rows])])
-            products = document_scores(products, starts, s.passage_shares[numbers], best)
-        scores[here] = products
-        base += s.rows
-    return scores
-
-
-def _working_sums(dtype: type[np.unsignedinteger[Any]]) -> npt.NDArray[Any]:
-    """Return this thread's array for sums. A new one for each query would cost a page fault for every page."""
-    if not hasattr(_thread, dtype.__name__):
-        setattr(_thread, dtype.__name__, np.zeros(SUMS, dtype))
-    sums: npt.NDArray[Any] = getattr(_thread, dtype.__name__)
-    return sums
 
 
 def _unseen(segments: Parts, query: QueryVectors, strong: QueryVectors) -> float:

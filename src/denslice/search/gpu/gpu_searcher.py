@@ -14,7 +14,8 @@ import numpy as np
 from denslice.errors import GpuMemoryError, InputError
 from denslice.options import OpenOptions, SearchOptions
 from denslice.search.cpu.addresses import Parts
-from denslice.search.cpu.two_stage import dense_scores_of, rank, rerank, rerank_best
+from denslice.search.cpu.exact_scores import dense_scores_of, rank, rerank
+from denslice.search.cpu.two_stage import rerank_best
 from denslice.search.gpu import layout, upload
 from denslice.search.gpu.cuda import cuda_devices
 from denslice.search.gpu.device import Device, Handle, all_turns

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from denslice.errors import IndexFormatError
+from denslice.store.dense_vectors import DenseVectors
 from denslice.store.segment import ForwardIndex, Postings
 from denslice.vectors import Array
 
@@ -65,8 +66,8 @@ class SegmentArrays(Protocol):
         """Return their weights."""
 
     @property
-    def dense(self) -> Array | None:
-        """Return the dense vectors of their passages, (passages, dimensions) float16."""
+    def dense(self) -> DenseVectors | None:
+        """Return the dense vectors of their passages."""
 
     @property
     def passage_starts(self) -> Array | None:

@@ -13,7 +13,7 @@ from denslice.errors import GpuMemoryError
 from denslice.search.gpu import layout
 from denslice.search.gpu.device import Device, Handle, Launch
 from denslice.search.gpu.layout import ENTRY, GROUP, SegmentArrays
-from denslice.vectors import Array
+from denslice.store.dense_vectors import DenseVectors
 
 BYTES_PER_DOC = 36  # working memory of a query for each document: scores, candidates, finalists
 QUERIES_IN_FLIGHT = 32  # queries whose scores exist at a time, 4 bytes a document and 4 more with dense vectors
@@ -128,14 +128,14 @@ def _passages(device: Device, part: SegmentArrays, leave_out: Sequence[str]) -> 
     return [_dense(device, part.dense), device.put(part.passage_starts), device.put(part.passage_shares)]
 
 
-def _dense(device: Device, vectors: Array) -> Handle:
-    """Upload dense vectors, each padded with zeros to whole groups of 8 numbers."""
+def _dense(device: Device, vectors: DenseVectors) -> Handle:
+    """Upload dense vectors in the order of their passages, each padded with zeros to whole groups of 8 numbers."""
     count, dimensions = vectors.shape
     width = layout.dense_shape(dimensions)[0]
     if width == dimensions:
-        return device.put(vectors)
+        return device.put(vectors[:])
     wide = np.zeros((count, width), dtype=np.float16)
-    wide[:, :dimensions] = vectors
+    wide[:, :dimensions] = vectors[:]
     return device.put(wide)
 
 

@@ -1,0 +1,243 @@
+"""Clusters of dense vectors: how they are made and stored, and search that reads the nearest of them."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import scipy.sparse as sp
+
+from denslice import Index, IndexFormatError, InputError, open_index
+from denslice.clustering import clustered
+from denslice.options import FEW_PASSAGES, USUAL_PRUNING, SearchOptions
+from denslice.rankings import Ranking
+from denslice.search.cpu.near_search import MOST_K, _rows_of
+from denslice.store.container import Container, write_container
+from denslice.store.dense_vectors import MANY, DenseVectors, dense_arrays
+from denslice.store.folder import Folder
+from denslice.store.manifest import CLUSTERS
+
+DOCS, DIMENSIONS, TOPICS, VOCAB = FEW_PASSAGES + 4_000, 16, 400, 2_000
+Floats = npt.NDArray[np.float32]
+
+
+def drawn(count: int, seed: int) -> tuple[sp.csr_array, Floats]:
+    """Words and vectors of documents: both depend on their topic."""
+    dice = np.random.default_rng(seed)
+    centres = np.random.default_rng(0).standard_normal((TOPICS, DIMENSIONS))
+    topic = dice.integers(0, TOPICS, count)
+    dense = centres[topic] + 0.7 * dice.standard_normal((count, DIMENSIONS))
+    words = np.stack([5 * topic + dice.integers(0, 5, count), dice.integers(0, VOCAB, count)], axis=1)
+    weights = np.asarray(dice.uniform(0.5, 2, words.shape), np.float16).astype(np.float32)  # as they are stored
+    rows = np.repeat(np.arange(count), 2)
+    lexical = sp.csr_array((weights.ravel(), (rows, words.ravel())), shape=(count, VOCAB))
+    unit = (dense / np.linalg.norm(dense, axis=1, keepdims=True)).astype(np.float16).astype(np.float32)
+    return lexical, unit
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index with more passages than are all read by default; some are deleted, some in a small segment."""
+    path = tmp_path_factory.mktemp("large") / "my.idx"
+    with Index.create(path, "vectors", vocab=VOCAB) as index:
+        weights, dense = stored()
+        ids = [f"d{n}" for n in range(DOCS)]
+        most = DOCS - 500
+        index.add_vectors(ids[:most], weights[:most], dense=dense[:most])
+        index.add_vectors(ids[most:], weights[most:], dense=dense[most:])
+        index.delete([f"d{n}" for n in range(0, DOCS, 50)])
+    return path
+
+
+@pytest.fixture(scope="module")
+def queries() -> tuple[sp.csr_array, Floats]:
+    return drawn(40, 2)
+
+
+def defined(weights: Floats, vector: Floats, lam: float = 1.0) -> dict[str, float]:
+    """The score of every document that is there, by the definition."""
+    lexical, dense = stored()
+    scores = lexical @ weights + lam * (dense @ vector)
+    return {f"d{n}": float(scores[n]) for n in np.flatnonzero(np.arange(DOCS) % 50).tolist()}
+
+
+@cache
+def stored() -> tuple[sp.csr_array, Floats]:
+    return drawn(DOCS, 1)
+
+
+def best(scores: dict[str, float], k: int) -> list[str]:
+    return sorted(scores, key=lambda one: (-scores[one], one))[:k]
+
+
+def found_share(found: Ranking, expected: list[str]) -> float:
+    return len(set(found.ids) & set(expected)) / len(expected)
+
+
+# --- how clusters are made and stored
+
+
+def test_each_vector_is_in_one_cluster_and_near_ones_are_together() -> None:
+    _, vectors = drawn(20_000, 3)
+    made = clustered(vectors.astype(np.float16))
+    assert len(made.centres) == round(2 * 20_000**0.5)
+    assert sorted(made.members.tolist()) == list(range(20_000))
+    assert made.starts[0] == 0
+    assert made.starts[-1] == 20_000
+    same = clustered(vectors.astype(np.float16))
+    assert all(np.array_equal(one, other) for one, other in zip(made, same, strict=True))
+    cluster_of = np.searchsorted(made.starts, np.arange(20_000), side="right") - 1
+    centres = made.centres.astype(np.float32)
+    own = np.einsum("nd,nd->n", vectors[made.members], centres[cluster_of])
+    assert (
+        own.mean() > np.einsum("nd,nd->n", vectors[made.members], np.roll(centres, 1, axis=0)[cluster_of]).mean() + 0.3
+    )
+
+
+def test_vectors_without_a_direction_and_few_vectors_are_clustered_too() -> None:
+    vectors = np.zeros((300, 4), np.float16)
+    vectors[:100, 0] = 3
+    made = clustered(vectors)
+    assert sorted(made.members.tolist()) == list(range(300))
+    assert np.isfinite(made.centres.astype(np.float32)).all()
+    assert clustered(vectors[:1]).members.tolist() == [0]
+
+
+def test_stored_vectors_are_read_by_the_numbers_of_their_passages(tmp_path: Path) -> None:
+    vectors = drawn(MANY, 4)[1].astype(np.float16)
+    stored = write_container(tmp_path / "dense.arrays", dense_arrays(vectors))
+    read = DenseVectors.read(Container.mapped(Folder(tmp_path), "dense.arrays", stored), MANY)
+    assert read.clusters is not None
+    some = np.random.default_rng(1).integers(0, MANY, 100)
+    np.testing.assert_array_equal(read[some], vectors[some])
+    np.testing.assert_array_equal(read[:], vectors)
+    np.testing.assert_array_equal(read[7], vectors[7])
+    products = read.stored.astype(np.float32) @ np.ones(DIMENSIONS, np.float32)
+    np.testing.assert_array_equal(
+        read.by_passage(products), vectors.astype(np.float32) @ np.ones(DIMENSIONS, np.float32)
+    )
+    assert "cluster_centres" not in dense_arrays(vectors[:-1])
+
+
+@pytest.mark.parametrize("name", ["starts", "passages", "places", "centres"])
+def test_clusters_that_do_not_fit_are_damage(tmp_path: Path, name: str) -> None:
+    arrays = dense_arrays(drawn(MANY, 4)[1].astype(np.float16))
+    wrong = arrays[f"cluster_{name}"].copy()
+    if name == "centres":
+        wrong = wrong[:, 1:]
+    else:
+        wrong[5] = MANY + 1
+    stored = write_container(tmp_path / "dense.arrays", {**arrays, f"cluster_{name}": np.ascontiguousarray(wrong)})
+    with pytest.raises(IndexFormatError, match="do not fit"):
+        DenseVectors.read(Container.mapped(Folder(tmp_path), "dense.arrays", stored), MANY)
+
+
+def test_an_index_with_clusters_says_that_it_needs_them(large: Path) -> None:
+    with open_index(large) as index:
+        assert CLUSTERS in index.reader.snapshot.manifest.needs
+        assert [s.dense is not None and s.dense.clusters is not None for s in index.reader.snapshot.segments] == [
+            True,
+            False,
+        ]
+        index.verify()
+
+
+# --- search
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "dense"])
+def test_without_pruning_the_best_of_all_documents_are_found(
+    large: Path, queries: tuple[sp.csr_array, Floats], mode: str
+) -> None:
+    with open_index(large) as index:
+        for weights, vector in list(zip(queries[0].toarray(), queries[1], strict=True))[:5]:
+            found = index.search_vectors(weights[None], dense=vector, k=20, mode=mode, pruning=0.0, lam=2.0)
+            scores = defined(weights if mode == "hybrid" else np.zeros_like(weights), vector, 2.0)
+            assert found.exact
+            assert list(found.scores) == pytest.approx([scores[id] for id in best(scores, 20)], rel=1e-4)
+            assert dict(zip(found.ids, found.scores, strict=True)) == pytest.approx(
+                {id: scores[id] for id in found.ids}, rel=1e-4
+            )
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "dense"])
+def test_by_default_few_vectors_of_many_are_read_and_scores_stay_exact(
+    large: Path, queries: tuple[sp.csr_array, Floats], mode: str
+) -> None:
+    shares = []
+    with open_index(large) as index:
+        for weights, vector in zip(queries[0].toarray(), queries[1], strict=True):
+            found = index.search_vectors(weights[None], dense=vector, k=10, mode=mode)
+            scores = defined(weights if mode == "hybrid" else np.zeros_like(weights), vector)
+            assert not found.exact
+            assert dict(zip(found.ids, found.scores, strict=True)) == pytest.approx(
+                {id: scores[id] for id in found.ids}, rel=1e-4
+            )
+            assert list(found.scores) == sorted(found.scores, reverse=True)
+            shares.append(found_share(found, best(scores, 10)))
+            same = index.search_vectors(weights[None], dense=vector, k=10, mode=mode, pruning=USUAL_PRUNING)
+            assert (same.ids, same.scores) == (found.ids, found.scores)
+    assert np.mean(shares) > 0.9
+
+
+def test_a_filter_that_few_documents_pass_leaves_none_of_them_out(
+    large: Path, queries: tuple[sp.csr_array, Floats]
+) -> None:
+    with open_index(large) as index:
+        for part, (weights, vector) in list(enumerate(zip(queries[0].toarray(), queries[1], strict=True)))[1:20]:
+            allowed = [f"d{n}" for n in range(part, DOCS, 1_000)]
+            found = index.search_vectors(weights[None], dense=vector, k=30, where={"id": {"in": allowed}})
+            scores = defined(weights, vector)
+            assert list(found.ids) == best({id: scores[id] for id in allowed}, 30)
+
+
+def test_a_wide_filter_is_searched_by_clusters(large: Path, queries: tuple[sp.csr_array, Floats]) -> None:
+    shares = []
+    with open_index(large) as index:
+        for weights, vector in list(zip(queries[0].toarray(), queries[1], strict=True))[:20]:
+            found = index.search_vectors(weights[None], dense=vector, k=10, where={"id": {"lt": "d5"}})
+            scores = {id: score for id, score in defined(weights, vector).items() if id < "d5"}
+            assert all(id < "d5" for id in found.ids)
+            shares.append(found_share(found, best(scores, 10)))
+    assert np.mean(shares) > 0.9
+
+
+def test_a_large_k_reads_every_vector(large: Path, queries: tuple[sp.csr_array, Floats]) -> None:
+    weights, vector = queries[0].toarray()[0], queries[1][0]
+    with open_index(large) as index:
+        found = index.search_vectors(weights[None], dense=vector, k=MOST_K + 1)
+        assert list(found.ids) == best(defined(weights, vector), MOST_K + 1)
+
+
+def test_pages_continue_each_other_by_default(large: Path, queries: tuple[sp.csr_array, Floats]) -> None:
+    weights, vector = queries[0].toarray()[1], queries[1][1]
+    with open_index(large) as index:
+        whole = index.search_vectors(weights[None], dense=vector, k=30)
+        pages = [index.search_vectors(weights[None], dense=vector, k=10, offset=offset) for offset in (0, 10, 20)]
+        assert [id for page in pages for id in page.ids] == list(whole.ids)
+
+
+def test_a_query_of_another_width_is_an_error(large: Path) -> None:
+    with open_index(large) as index, pytest.raises(InputError, match="dimensions"):
+        index.search_vectors(np.zeros((1, VOCAB)), dense=np.ones(DIMENSIONS + 1), k=3)
+
+
+def test_words_alone_and_small_indexes_are_exact_by_default() -> None:
+    assert SearchOptions(mode="lexical").settled(10**9).pruning == 0
+    assert SearchOptions().settled(FEW_PASSAGES).pruning == 0
+    assert SearchOptions().settled(FEW_PASSAGES + 1).pruning == USUAL_PRUNING
+    assert SearchOptions(pruning=0.0).settled(10**9).is_exact
+
+
+def test_a_passage_that_is_near_stands_for_its_document(tmp_path: Path) -> None:
+    long = " ".join(f"Sentence {n} is about foxes and owls that sleep by day." for n in range(200))
+    with Index.create(tmp_path / "my.idx", "mini") as index:
+        index.add([{"id": f"d{n}", "text": long[: 4_000 * n]} for n in range(1, 4)], level="quick")
+        segment = index.reader.snapshot.segments[0]
+        assert segment.passage_counts is not None
+        rows = np.repeat(np.arange(segment.rows), segment.passage_counts)
+        assert len(rows) > segment.rows
+        assert _rows_of(segment, np.arange(len(rows))).tolist() == rows.tolist()
