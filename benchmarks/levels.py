@@ -1,6 +1,6 @@
 """Measures the levels of an index: nDCG@10 with none, some and all of its documents deep, beside BM25.
 
-    python benchmarks/levels.py COLLECTIONS fiqa-judged:dev nfcorpus:dev [--encoder MODEL]
+    python benchmarks/levels.py COLLECTIONS fiqa-judged:dev nfcorpus:dev [--encoder MODEL] [--shares 0 0.5 1]
 
 COLLECTIONS holds folders in BEIR's layout. Documents are added at the quick level, in random order, and deepened step
 by step; at both ends, queries are read by the table of words too. Default settings throughout. Appends a line to
@@ -10,6 +10,7 @@ results/levels.jsonl.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -27,15 +28,18 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("collections", nargs="+", metavar="NAME:SPLIT")
     parser.add_argument("--encoder", default="mini")
+    parser.add_argument(
+        "--shares", type=float, nargs="+", default=SHARES, help="of the documents that are deep, rising"
+    )
     given = parser.parse_args()
     found = {}
     for name in given.collections:
-        found[name] = measured(given.folder, name, given.encoder)
+        found[name] = measured(given.folder, name, given.encoder, given.shares)
         print(name, found[name], flush=True)
-    print(journal.append("levels", PACKAGES, {"encoder": given.encoder, "shares": SHARES}, {"ndcg@10": found}))
+    print(journal.append("levels", PACKAGES, {"encoder": given.encoder, "shares": given.shares}, {"ndcg@10": found}))
 
 
-def measured(folder: Path, name: str, encoder: str) -> dict[str, float]:
+def measured(folder: Path, name: str, encoder: str, shares: Sequence[float]) -> dict[str, float]:
     """Return nDCG@10 of a collection by the share of its documents that is deep, and of BM25."""
     docs, queries, qrels = judged(folder, name)
     Random(1).shuffle(docs)
@@ -46,7 +50,7 @@ def measured(folder: Path, name: str, encoder: str) -> dict[str, float]:
         values["bm25"] = ndcg(plain, queries, qrels)
         index = Index.create(Path(temporary, "it.idx"), encoder)
         index.add(docs, level="quick")
-        for share in SHARES:
+        for share in shares:
             if left := index.info().quick - round((1 - share) * len(docs)):
                 index.deepen(left)
             values[f"{share:.0%}"] = ndcg(index, queries, qrels)

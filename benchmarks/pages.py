@@ -273,9 +273,7 @@ def quality() -> str:
         rows.append([_collection(name), f"{queries[name]:,}", *(f"{found[name][way]['mean']:.3f}" for way in WAYS)])
     for told, some in (("mean of the five", FIVE), ("mean of the three unrelated", UNRELATED)):
         rows.append([told, "", *(f"{fmean(found[name][way]['mean'] for name in some):.3f}" for way in WAYS)])
-        rows.append(
-            ["mini is ahead by", "", *(_ahead([found[name][way] for name in some]) for way in WAYS)]
-        )
+        rows.append(["mini is ahead by", "", *(_ahead([found[name][way] for name in some]) for way in WAYS)])
     return f"{markdown(['collection', 'queries', *WAYS.values()], rows)}\n\n{cited('quality', [line])}"
 
 
