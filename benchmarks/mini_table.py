@@ -24,7 +24,7 @@ from denslice.store.vocabulary import Growth, Vocabulary
 
 REPORT = 1_000  # steps
 # λ for queries that a table reads, and what the words and vectors of other queries are multiplied by for its documents
-USE = {"lam": 20.0, "word_scale": 2.0, "vector_scale": 0.9}
+USE = {"lam": 20.0, "word_scale": 2.2, "vector_scale": 0.9}
 Ints32 = np.ndarray[Any, np.dtype[np.int32]]
 Ints64 = np.ndarray[Any, np.dtype[np.int64]]
 Floats32 = np.ndarray[Any, np.dtype[np.float32]]

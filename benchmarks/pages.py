@@ -36,6 +36,8 @@ def main() -> None:
         "living-index": {
             "commits": commits(),
             "levels": levels(),
+            "quick_level": quick_level(),
+            "quick_rates": quick_rates(),
             "adds_while_deepening": adds(),
             "quality_by_seconds": by_seconds(),
         },
@@ -354,7 +356,7 @@ def commits() -> str:
 
 def levels() -> str:
     """Return nDCG@10 by the share of an index that is deep, and with quick queries, beside BM25."""
-    line = lines("levels")[-1]
+    line = [one for one in lines("levels") if len(one["configuration"]["shares"]) > 1][-1]
     found = line["figures"]["ndcg@10"]
     ways = ["bm25", *(f"{share:.0%}" for share in line["configuration"]["shares"])]
     ways += ["0%, quick queries", "100%, quick queries"]
@@ -362,6 +364,29 @@ def levels() -> str:
     rows.append(["mean", *(f"{fmean(values[way] for values in found.values()):.3f}" for way in ways)])
     told = [way.replace("%", " % deep").replace("bm25", "BM25") for way in ways]
     return f"{markdown(['nDCG@10', *told], rows)}\n\n{cited('levels', [line])}"
+
+
+def quick_level() -> str:
+    """Return nDCG@10 of the quick level on test sets, beside BM25."""
+    line = [one for one in lines("levels") if one["configuration"]["shares"] == [0.0]][-1]
+    found = line["figures"]["ndcg@10"]
+    rows = [[name, *(f"{values[way]:.3f}" for way in ("bm25", "0%"))] for name, values in found.items()]
+    means = [fmean(values[way] for values in found.values()) for way in ("bm25", "0%")]
+    rows.append(["mean", *(f"{mean:.3f}" for mean in means)])
+    return f"{markdown(['nDCG@10', 'BM25', 'quick level'], rows)}\n\n{cited('levels', [line])}"
+
+
+def quick_rates() -> str:
+    """Return the rates of the quick pass and of BM25, once for each size of a collection."""
+    latest = {line["configuration"]["documents"]: line for line in lines("quick_rate")}
+    rows = []
+    for documents, line in sorted(latest.items()):
+        for way, told in (("quick", "`--quick`"), ("bm25", "`--encoder bm25`")):
+            one = line["figures"][way]
+            figures = [f"{one['documents_a_second']:,.0f}", f"{one['seconds']:.1f}", f"{one['first_search_s']:.1f}"]
+            rows.append([f"{documents:,}", told, *figures, f"{one['memory_gb']:.1f}"])
+    head = ["documents", "`denslice index`", "documents a second", "seconds", "first search after", "memory, GB"]
+    return f"{markdown(head, rows)}\n\n{cited('quick_rate', latest.values())}"
 
 
 def adds() -> str:

@@ -42,7 +42,7 @@ FIELDS, HEADINGS = 3, 2  # of a text: title, body, and the last of them
 COMPILED_FROM = 4_096  # texts; fewer are read in less time than numba takes to load
 AVERAGE_LENGTH = 40.0  # the best of nine dev and train splits; benchmarks/average_length.py
 UNSEEN = -3  # the token id of a bucket that no phrase has used yet
-LANGUAGE = "~"  # before a language, in the vocabulary
+LANGUAGE, PHRASE = "~", "+"  # before a language and before the bucket of a phrase, in the vocabulary
 LANGUAGE_WEIGHT = 2.0**-10  # of the token that counts the passages of a language; no query has it
 
 
@@ -328,7 +328,7 @@ def _bucket(one: Hash, other: Hash) -> Hash:
 
 def _name(bucket: int) -> str:
     """Return the name of a bucket in the vocabulary, which no word has."""
-    return f"+{bucket:x}"
+    return f"{PHRASE}{bucket:x}"
 
 
 def _saturated(counts: sp.csr_array, norms: npt.NDArray[np.floating]) -> sp.csr_array:

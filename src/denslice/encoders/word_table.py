@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from denslice.blas_threads import one_blas_thread
+from denslice.encoders.bm25 import LANGUAGE, PHRASE
 from denslice.errors import InputError
 from denslice.store.vocabulary import WordIds
 from denslice.vectors import Floats, Ints, csr
@@ -44,10 +45,13 @@ UNKNOWN = -1  # the row of a token that was not needed yet
 
 @dataclass(frozen=True)
 class WordTable:
-    """Rows of words, then rows that all other words share; and the network from a sum of rows to a vector."""
+    """Rows of words, then rows that all other words share, and one of zeros; and the network from a sum to a vector.
+
+    Phrases and languages add nothing: their row is that of zeros.
+    """
 
     places: Mapping[str, int]  # the rows of words that have one of their own
-    rows: Floats  # (words + shared, width)
+    rows: Floats  # (words + shared + 1, width)
     straight: Floats  # (width, dimensions)
     inner: Floats  # (width, neurons)
     inner_bias: Floats
@@ -78,14 +82,15 @@ class WordTable:
             raise ValueError(
                 f"{len(words):,} words and those not among them need more than {len(single['rows']):,} rows"
             )
-        rows = single.pop("rows") * single.pop("scale")[:, None]
+        rows = np.pad(single.pop("rows") * single.pop("scale")[:, None], ((0, 1), (0, 0)))
         lam, word_scale, vector_scale = (float(single.pop(name)) for name in NUMBERS)
         places = {word: row for row, word in enumerate(words)}
         return cls(places, rows, lam=lam, word_scale=word_scale, vector_scale=vector_scale, **single)
 
     def row_of(self, word: str) -> int:
-        """Return the row of a word."""
-        return row_of(word, self.places, len(self.rows) - len(self.places))
+        """Return the row of a word; phrases and languages have that of zeros."""
+        nothing = len(self.rows) - 1
+        return nothing if word.startswith((PHRASE, LANGUAGE)) else row_of(word, self.places, nothing - len(self.places))
 
     def vectors(self, weights: sp.csr_array, row_of: RowNumbers) -> Floats:
         """Return the vectors of texts with these weights: of length 1, or 0 without words.
@@ -93,11 +98,12 @@ class WordTable:
         `row_of` has the rows of tokens.
         """
         by_row = csr((weights.data, row_of[weights.indices], weights.indptr), (weights.shape[0], len(self.rows)))
-        unit = _unit(by_row @ self.rows) * np.float32(self.rows.shape[1] ** 0.5)
+        sums = by_row @ self.rows
+        unit = _unit(sums) * np.float32(self.rows.shape[1] ** 0.5)
         with one_blas_thread():
             bent = np.maximum(unit @ self.inner + self.inner_bias, 0) @ self.outer + self.outer_bias
             vectors = _unit(unit @ self.straight + bent)
-        found: Floats = vectors * (np.diff(weights.indptr) > 0)[:, None]
+        found: Floats = vectors * sums.any(axis=1)[:, None]
         return found
 
 
