@@ -226,10 +226,27 @@ def test_a_query_of_another_width_is_an_error(large: Path) -> None:
 
 
 def test_words_alone_and_small_indexes_are_exact_by_default() -> None:
-    assert SearchOptions(mode="lexical").settled(10**9).pruning == 0
-    assert SearchOptions().settled(FEW_PASSAGES).pruning == 0
-    assert SearchOptions().settled(FEW_PASSAGES + 1).pruning == USUAL_PRUNING
-    assert SearchOptions(pruning=0.0).settled(10**9).is_exact
+    assert SearchOptions(mode="lexical").settled(10**9).pruned_vectors == 0
+    assert SearchOptions().settled(FEW_PASSAGES).pruned_vectors == 0
+    assert SearchOptions().settled(FEW_PASSAGES + 1).pruned_vectors == USUAL_PRUNING
+    assert SearchOptions().settled(10**9).pruned_words == 0
+    assert SearchOptions(pruning=0.0).settled(10**9).is_exact()
+    assert SearchOptions(pruning=0.2).settled(10**9).pruned_vectors == 0.2
+
+
+def test_a_query_without_a_vector_is_exact_by_default(large: Path) -> None:
+    """As is one in a language that the model does not know: words decide."""
+    dice = np.random.default_rng(6)
+    with open_index(large) as index:
+        for _ in range(5):
+            weights = np.zeros((1, VOCAB), np.float32)
+            weights[0, dice.integers(0, VOCAB, 30)] = dice.uniform(0.1, 2, 30)
+            found = index.search_vectors(weights, dense=np.zeros(DIMENSIONS), k=200)
+            exact = index.search_vectors(weights, k=200, mode="lexical", pruning=0.0)
+            assert (found.ids, found.scores) == (exact.ids, exact.scores)
+            assert found.exact
+            rough = index.search_vectors(weights, k=200, mode="lexical", pruning=USUAL_PRUNING)
+            assert not rough.exact
 
 
 def test_a_passage_that_is_near_stands_for_its_document(tmp_path: Path) -> None:

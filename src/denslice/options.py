@@ -170,6 +170,7 @@ class SearchOptions(_Checked):
         (), "Filterable fields whose values are counted over all matching documents.", _fields
     )
     best: float = BEST  # the share of the best passage in a document's dense score
+    near: float = 0.0  # the pruning of vectors, if none is given
     rerank: bool = True  # False stops after stage one, for research on what stage two is worth
 
     def __post_init__(self) -> None:
@@ -182,21 +183,24 @@ class SearchOptions(_Checked):
         return self._with(k=k)
 
     def settled(self, passages: int) -> SearchOptions:
-        """Return the options with the pruning that a collection with so many dense vectors has by default."""
-        if self.pruning is not None:
-            return self
-        return self._with(pruning=USUAL_PRUNING if passages > FEW_PASSAGES and self.mode != "lexical" else 0.0)
+        """Return the options of a search by so many dense vectors: of many, some are not read by default."""
+        is_large = passages > FEW_PASSAGES and self.mode != "lexical"
+        return self._with(near=USUAL_PRUNING if is_large and self.pruning is None else 0.0)
 
     @property
-    def pruned(self) -> float:
-        """The pruning, which is 0 unless it is given or settled."""
+    def pruned_words(self) -> float:
+        """The pruning of a search by words alone."""
         return self.pruning or 0.0
 
     @property
-    def is_exact(self) -> bool:
-        """Whether the best documents are found for certain."""
+    def pruned_vectors(self) -> float:
+        """The pruning of a search by vectors, or by both."""
+        return self.near if self.pruning is None else self.pruning
+
+    def is_exact(self, has_vector: bool = True) -> bool:
+        """Return whether the best documents are found for certain, for a query with or without a dense vector."""
         is_whole = self.theta == 0 and self.rerank and self.candidates_from == "both"
-        return is_whole and self.pruned == 0
+        return is_whole and (self.pruned_vectors if has_vector else self.pruned_words) == 0
 
     def _with(self, **changes: Any) -> SearchOptions:
         other = object.__new__(SearchOptions)

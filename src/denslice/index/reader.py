@@ -296,7 +296,8 @@ class Reader(QueryReader):
             return self.documents(found, asked.query)
 
         ids, scores, numbers = tuple(found.ids), tuple(found.scores.tolist()), tuple(found.passages.tolist())
-        of, is_exact = search._replace(has_more=page.has_more), search.asked.options.is_exact
+        of = search._replace(has_more=page.has_more)
+        is_exact = search.asked.options.is_exact(search.asked.vectors.dense is not None)
         ranking = Ranking(
             given_id(query.id), ids, scores, parts, documents, asked, found.missing, numbers, of, is_exact
         )

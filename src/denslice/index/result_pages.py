@@ -98,7 +98,7 @@ def searched_options(options: SearchOptions) -> SearchOptions:
     It finds one hit more than the page has, to see whether more follow; not where search is inexact, as that could
     change the others.
     """
-    return options.with_k(start_of(options) + options.k + options.is_exact)
+    return options.with_k(start_of(options) + options.k + options.is_exact())
 
 
 def score_page(found: Found, options: SearchOptions, searched: int) -> ResultPage:

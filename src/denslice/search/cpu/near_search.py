@@ -13,7 +13,7 @@ import numpy as np
 from denslice.options import SearchOptions
 from denslice.search.cpu.addresses import BASE, Parts
 from denslice.search.cpu.exact_scores import dense_scores, dense_scores_of, passage_products, rank, rerank
-from denslice.search.cpu.word_search import best_by_words
+from denslice.search.cpu.word_search import MAX_NARROW_TOKENS, best_by_words
 from denslice.search.query import NO_ROWS, NO_SCORES, Found, Mask, QueryVectors, best_of
 from denslice.store.segment import Segment
 from denslice.vectors import Floats, Ints, spread
@@ -28,8 +28,9 @@ FEW_PASS = 2.0  # a filter that this multiple of the share passes is scanned: no
 def reads_some(segments: Parts, query: QueryVectors, options: SearchOptions) -> bool:
     """Return whether a search reads only some of the vectors."""
     is_usual = options.theta == 0 and options.candidates_from == "both" and options.k <= MOST_K
+    is_usual &= len(query.keys) <= MAX_NARROW_TOKENS
     return (
-        options.pruned > 0
+        options.pruned_vectors > 0
         and is_usual
         and query.dense is not None
         and any(segment.dense is not None and segment.dense.clusters is not None for segment in segments)
@@ -41,7 +42,7 @@ def search_near(segments: Parts, query: QueryVectors, options: SearchOptions, ma
     k, most = min(options.k, segments.docs), max(BY_WORDS, 2 * options.k)
     positions, lexical = NO_ROWS, NO_SCORES
     if len(query.keys):
-        positions, lexical = best_by_words(segments, query, most, options.pruned, masks)
+        positions, lexical = best_by_words(segments, query, most, options.pruned_vectors, masks)
     dense = dense_scores_of(segments, positions, query, options.best)
     scores, least = lexical + dense, -np.inf
     if len(scores) >= k:  # any other document has at most the lexical score of the last candidate
@@ -56,7 +57,7 @@ def search_near(segments: Parts, query: QueryVectors, options: SearchOptions, ma
 def _near(segments: Parts, query: QueryVectors, options: SearchOptions, masks: Sequence[Mask], least: float) -> Ints:
     """Return the documents near to the query whose dense scores are at least `least`, as positions in rising order."""
     passing = _passing_share(segments, masks)
-    share = (1 - options.pruned) ** POWERS[len(query.keys) > 0]
+    share = (1 - options.pruned_vectors) ** POWERS[len(query.keys) > 0]
     most = max(BY_VECTORS, 2 * options.k)
     chosen = _nearest_clusters(segments, query, min(1.0, share / max(passing, 1e-9)))
     found = []

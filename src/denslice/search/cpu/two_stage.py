@@ -65,8 +65,7 @@ def search_some(
 
 def is_plain(segments: Parts, options: SearchOptions) -> bool:
     """Return whether a search is exact and the index small: then numpy scores every document."""
-    is_exact = options.rerank and options.theta == 0 and options.pruned == 0 and options.candidates_from == "both"
-    return is_exact and is_small(segments)
+    return options.is_exact() and is_small(segments)
 
 
 def is_small(segments: Parts) -> bool:

@@ -35,7 +35,7 @@ def search_lexical(
     """Return the k best documents of each lexical query, in one call of compiled code."""
     if not segments:
         return [NONE_FOUND] * len(queries)
-    counts, at, rows, scores, letters, is_whole = _best(segments, queries, options.k, options.pruned, masks, True)
+    counts, at, rows, scores, letters, is_whole = _best(segments, queries, options.k, options.pruned_words, masks, True)
     ids = ids_of(segments, at, rows, letters, is_whole)
     ends = list(accumulate(counts.tolist(), initial=0))
     return [
