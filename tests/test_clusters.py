@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -10,15 +11,24 @@ import numpy.typing as npt
 import pytest
 import scipy.sparse as sp
 
-from denslice import Index, IndexFormatError, InputError, open_index
+from denslice import Doc, Index, IndexFormatError, InputError, open_index
 from denslice.clustering import clustered
+from denslice.grouping import document_scores
 from denslice.options import FEW_PASSAGES, USUAL_PRUNING, SearchOptions
 from denslice.rankings import Ranking
+from denslice.records import Place
+from denslice.search.cpu.addresses import Parts
 from denslice.search.cpu.near_search import MOST_K, _rows_of
+from denslice.search.cpu.two_stage import search
+from denslice.search.query import NO_MASK, QueryVectors
+from denslice.store.byte_planes import BytePlanes, on_grid
 from denslice.store.container import Container, write_container
 from denslice.store.dense_vectors import MANY, DenseVectors, dense_arrays
 from denslice.store.folder import Folder
-from denslice.store.manifest import CLUSTERS
+from denslice.store.manifest import BLOCK_ROWS, CLUSTERS
+from denslice.store.segment import SEGMENTS, Segment
+from denslice.store.segment_writer import SegmentWriter, StoredBatch
+from denslice.vectors import Passages, no_weights
 
 DOCS, DIMENSIONS, TOPICS, VOCAB = FEW_PASSAGES + 4_000, 16, 400, 2_000
 Floats = npt.NDArray[np.float32]
@@ -34,8 +44,8 @@ def drawn(count: int, seed: int) -> tuple[sp.csr_array, Floats]:
     weights = np.asarray(dice.uniform(0.5, 2, words.shape), np.float16).astype(np.float32)  # as they are stored
     rows = np.repeat(np.arange(count), 2)
     lexical = sp.csr_array((weights.ravel(), (rows, words.ravel())), shape=(count, VOCAB))
-    unit = (dense / np.linalg.norm(dense, axis=1, keepdims=True)).astype(np.float16).astype(np.float32)
-    return lexical, unit
+    unit = dense / np.linalg.norm(dense, axis=1, keepdims=True)
+    return lexical, on_grid(unit).astype(np.float32)
 
 
 @pytest.fixture(scope="module")
@@ -57,11 +67,12 @@ def queries() -> tuple[sp.csr_array, Floats]:
     return drawn(40, 2)
 
 
-def defined(weights: Floats, vector: Floats, lam: float = 1.0) -> dict[str, float]:
-    """The score of every document that is there, by the definition."""
+def defined(weights: Floats, vector: Floats, lam: float = 1.0) -> Floats:
+    """The score of every document by the definition, of -inf if it is deleted."""
     lexical, dense = stored()
-    scores = lexical @ weights + lam * (dense @ vector)
-    return {f"d{n}": float(scores[n]) for n in np.flatnonzero(np.arange(DOCS) % 50).tolist()}
+    scores: Floats = (lexical @ weights + lam * (dense @ vector)).astype(np.float32)
+    scores[np.arange(DOCS) % 50 == 0] = -np.inf
+    return scores
 
 
 @cache
@@ -69,8 +80,13 @@ def stored() -> tuple[sp.csr_array, Floats]:
     return drawn(DOCS, 1)
 
 
-def best(scores: dict[str, float], k: int) -> list[str]:
-    return sorted(scores, key=lambda one: (-scores[one], one))[:k]
+def best(scores: Floats, k: int) -> list[str]:
+    ahead = np.argsort(-scores, kind="stable")[: 2 * k].tolist()
+    return [f"d{n}" for n in sorted(ahead, key=lambda n: (-scores[n], f"d{n}"))[:k]]
+
+
+def scores_of(scores: Floats, ids: Iterable[str]) -> list[float]:
+    return [float(scores[int(id[1:])]) for id in ids]
 
 
 def found_share(found: Ranking, expected: list[str]) -> float:
@@ -107,7 +123,7 @@ def test_vectors_without_a_direction_and_few_vectors_are_clustered_too() -> None
 
 
 def test_stored_vectors_are_read_by_the_numbers_of_their_passages(tmp_path: Path) -> None:
-    vectors = drawn(MANY, 4)[1].astype(np.float16)
+    vectors = on_grid(drawn(MANY, 4)[1])
     stored = write_container(tmp_path / "dense.arrays", dense_arrays(vectors))
     read = DenseVectors.read(Container.mapped(Folder(tmp_path), "dense.arrays", stored), MANY)
     assert read.clusters is not None
@@ -115,23 +131,28 @@ def test_stored_vectors_are_read_by_the_numbers_of_their_passages(tmp_path: Path
     np.testing.assert_array_equal(read[some], vectors[some])
     np.testing.assert_array_equal(read[:], vectors)
     np.testing.assert_array_equal(read[7], vectors[7])
-    products = read.stored.astype(np.float32) @ np.ones(DIMENSIONS, np.float32)
+    assert isinstance(read.stored, BytePlanes)
+    products = read.stored[:].astype(np.float32) @ np.ones(DIMENSIONS, np.float32)
     np.testing.assert_array_equal(
         read.by_passage(products), vectors.astype(np.float32) @ np.ones(DIMENSIONS, np.float32)
     )
-    assert "cluster_centres" not in dense_arrays(vectors[:-1])
+    assert list(dense_arrays(vectors[:-1])) == ["dense"]
 
 
-@pytest.mark.parametrize("name", ["starts", "passages", "places", "centres"])
+@pytest.mark.parametrize(
+    "name", ["cluster_starts", "cluster_passages", "cluster_places", "centre_high", "dense_low", "dense_scales"]
+)
 def test_clusters_that_do_not_fit_are_damage(tmp_path: Path, name: str) -> None:
-    arrays = dense_arrays(drawn(MANY, 4)[1].astype(np.float16))
-    wrong = arrays[f"cluster_{name}"].copy()
-    if name == "centres":
+    arrays = dense_arrays(on_grid(drawn(MANY, 4)[1]))
+    wrong = arrays[name].copy()
+    if name == "dense_scales":
+        wrong = wrong[1:]
+    elif wrong.ndim == 2:
         wrong = wrong[:, 1:]
     else:
         wrong[5] = MANY + 1
-    stored = write_container(tmp_path / "dense.arrays", {**arrays, f"cluster_{name}": np.ascontiguousarray(wrong)})
-    with pytest.raises(IndexFormatError, match="do not fit"):
+    stored = write_container(tmp_path / "dense.arrays", {**arrays, name: np.ascontiguousarray(wrong)})
+    with pytest.raises(IndexFormatError, match=r"do not fit|holds"):
         DenseVectors.read(Container.mapped(Folder(tmp_path), "dense.arrays", stored), MANY)
 
 
@@ -157,10 +178,8 @@ def test_without_pruning_the_best_of_all_documents_are_found(
             found = index.search_vectors(weights[None], dense=vector, k=20, mode=mode, pruning=0.0, lam=2.0)
             scores = defined(weights if mode == "hybrid" else np.zeros_like(weights), vector, 2.0)
             assert found.exact
-            assert list(found.scores) == pytest.approx([scores[id] for id in best(scores, 20)], rel=1e-4)
-            assert dict(zip(found.ids, found.scores, strict=True)) == pytest.approx(
-                {id: scores[id] for id in found.ids}, rel=1e-4
-            )
+            assert list(found.scores) == pytest.approx(scores_of(scores, best(scores, 20)), rel=1e-5)
+            assert list(found.scores) == pytest.approx(scores_of(scores, found.ids), rel=1e-5)
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "dense"])
@@ -173,9 +192,7 @@ def test_by_default_few_vectors_of_many_are_read_and_scores_stay_exact(
             found = index.search_vectors(weights[None], dense=vector, k=10, mode=mode)
             scores = defined(weights if mode == "hybrid" else np.zeros_like(weights), vector)
             assert not found.exact
-            assert dict(zip(found.ids, found.scores, strict=True)) == pytest.approx(
-                {id: scores[id] for id in found.ids}, rel=1e-4
-            )
+            assert list(found.scores) == pytest.approx(scores_of(scores, found.ids), rel=1e-5)
             assert list(found.scores) == sorted(found.scores, reverse=True)
             shares.append(found_share(found, best(scores, 10)))
             same = index.search_vectors(weights[None], dense=vector, k=10, mode=mode, pruning=USUAL_PRUNING)
@@ -191,25 +208,44 @@ def test_a_filter_that_few_documents_pass_leaves_none_of_them_out(
             allowed = [f"d{n}" for n in range(part, DOCS, 1_000)]
             found = index.search_vectors(weights[None], dense=vector, k=30, where={"id": {"in": allowed}})
             scores = defined(weights, vector)
-            assert list(found.ids) == best({id: scores[id] for id in allowed}, 30)
+            scores[~np.isin(np.arange(DOCS), np.arange(part, DOCS, 1_000))] = -np.inf
+            assert list(found.ids) == best(scores, 30)
 
 
 def test_a_wide_filter_is_searched_by_clusters(large: Path, queries: tuple[sp.csr_array, Floats]) -> None:
     shares = []
+    passing = np.array([f"d{n}" < "d5" for n in range(DOCS)])
     with open_index(large) as index:
         for weights, vector in list(zip(queries[0].toarray(), queries[1], strict=True))[:20]:
             found = index.search_vectors(weights[None], dense=vector, k=10, where={"id": {"lt": "d5"}})
-            scores = {id: score for id, score in defined(weights, vector).items() if id < "d5"}
+            scores = defined(weights, vector)
+            scores[~passing] = -np.inf
             assert all(id < "d5" for id in found.ids)
             shares.append(found_share(found, best(scores, 10)))
     assert np.mean(shares) > 0.9
+
+
+@pytest.mark.parametrize("where", [{"id": {"lt": "d15"}}, {"id": {"lt": "d5"}}, {"id": {"lt": "d100"}}])
+@pytest.mark.parametrize("mode", ["hybrid", "dense"])
+def test_without_pruning_filters_are_exact_too(
+    large: Path, queries: tuple[sp.csr_array, Floats], mode: str, where: dict[str, dict[str, str]]
+) -> None:
+    passing = np.array([f"d{n}" < where["id"]["lt"] for n in range(DOCS)])
+    with open_index(large) as index:
+        for weights, vector in list(zip(queries[0].toarray(), queries[1], strict=True))[5:8]:
+            found = index.search_vectors(weights[None], dense=vector, k=200, mode=mode, pruning=0.0, where=where)
+            scores = defined(weights if mode == "hybrid" else np.zeros_like(weights), vector)
+            scores[~passing] = -np.inf
+            there = scores_of(scores, best(scores, min(200, int(np.isfinite(scores).sum()))))
+            assert list(found.scores) == pytest.approx(there, rel=1e-5)
 
 
 def test_a_large_k_reads_every_vector(large: Path, queries: tuple[sp.csr_array, Floats]) -> None:
     weights, vector = queries[0].toarray()[0], queries[1][0]
     with open_index(large) as index:
         found = index.search_vectors(weights[None], dense=vector, k=MOST_K + 1)
-        assert list(found.ids) == best(defined(weights, vector), MOST_K + 1)
+        scores = defined(weights, vector)
+        assert list(found.scores) == pytest.approx(scores_of(scores, best(scores, MOST_K + 1)), rel=1e-5)
 
 
 def test_pages_continue_each_other_by_default(large: Path, queries: tuple[sp.csr_array, Floats]) -> None:
@@ -258,3 +294,33 @@ def test_a_passage_that_is_near_stands_for_its_document(tmp_path: Path) -> None:
         rows = np.repeat(np.arange(segment.rows), segment.passage_counts)
         assert len(rows) > segment.rows
         assert _rows_of(segment, np.arange(len(rows))).tolist() == rows.tolist()
+
+
+@pytest.mark.parametrize("share_of_best", [0.5, 1.0])
+def test_documents_of_several_passages_are_found_exactly(tmp_path: Path, share_of_best: float) -> None:
+    """A passage may be near to the query though its document is not, and the other way round."""
+    count, each = MANY // 3 + 1, 3
+    lexical, _ = drawn(count, 5)
+    dense = on_grid(drawn(each * count, 6)[1])
+    places = [[Place(9 * n, 9 * n + 9) for n in range(each)]] * count
+    tokens = sp.csr_array(lexical[np.repeat(np.arange(count), each)] > 0, dtype=np.float32) * np.float32(0)
+    passages = Passages(np.arange(count + 1) * each, tokens, places)
+    writer = SegmentWriter(tmp_path / SEGMENTS / "one", BLOCK_ROWS)
+    docs = [Doc(f"d{n}", "some text") for n in range(count)]
+    writer.add(StoredBatch(docs, lexical, no_weights(*lexical.shape), np.ones(count, np.int64), dense, passages))
+    segment = Segment(Folder(tmp_path), writer.finish(), BLOCK_ROWS)
+    assert segment.passage_starts is not None
+    products = dense.astype(np.float32)
+    for row, vector in zip(*drawn(8, 7), strict=True):
+        weights = row.toarray().ravel()
+        keys = np.flatnonzero(weights)
+        for asked in (keys, keys[:0]):
+            query = QueryVectors(asked, weights[asked], np.float32(3) * vector)
+            options = SearchOptions(k=30, pruning=0.0, best=share_of_best)
+            found = search(Parts([segment]), query, options, [NO_MASK])
+            pooled = document_scores(
+                3 * products @ vector, segment.passage_starts, segment.passage_shares, share_of_best
+            )
+            scores = pooled + (lexical[:, asked] @ weights[asked] if len(asked) else 0)
+            assert found.scores.tolist() == pytest.approx(np.sort(scores)[::-1][:30].tolist(), rel=1e-4)
+            assert found.scores.tolist() == pytest.approx([scores[int(id[1:])] for id in found.ids], rel=1e-4)

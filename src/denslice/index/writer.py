@@ -28,6 +28,7 @@ from denslice.index.known_passages import KnownPassages, known_passages
 from denslice.records import Doc, GivenDocs, Place, Progress, checked_docs, checked_ids
 from denslice.slicing import Slicing
 from denslice.store import tiers
+from denslice.store.byte_planes import on_grid
 from denslice.store.container import ENDING, write_container
 from denslice.store.files import sync_folder
 from denslice.store.followed_files import FollowedRoot, read_list, write_list
@@ -410,7 +411,8 @@ class Writer:
         _check_dimensions(self.dimensions, found, bool(self.base.segments or self.written or self._writer))
         self.dimensions = found
         lengths = np.zeros(len(docs), np.int64) if encoded.lengths is None else encoded.lengths
-        self._store(StoredBatch(docs, kept, lost, lengths, encoded.dense, self._kept_passages(encoded.passages)))
+        dense = None if encoded.dense is None else on_grid(encoded.dense)
+        self._store(StoredBatch(docs, kept, lost, lengths, dense, self._kept_passages(encoded.passages)))
 
     def _kept_passages(self, passages: Passages | None) -> Passages | None:
         """Return passages without the tokens that no document keeps. With slices, their weights are of no use."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from denslice.clustering import clustered
+from denslice.store.byte_planes import BytePlanes, on_grid
 from denslice.store.container import Container
 from denslice.store.files import damaged
 from denslice.vectors import Array, Floats
@@ -22,7 +23,7 @@ MANY = 1 << 15  # vectors from which a segment has clusters
 class Clusters:
     """The centres of clusters, where the vectors of each begin, and which passages these vectors belong to."""
 
-    centres: Array  # (clusters, dimensions) float16
+    centres: BytePlanes
     starts: Array  # (clusters + 1,) uint32, into the stored vectors
     passages: Array  # (passages,) uint32, the passage of each stored vector
     places: Array  # (passages,) uint32, the stored vector of each passage
@@ -32,17 +33,17 @@ class Clusters:
 class DenseVectors:
     """Vectors by the numbers of their passages; `stored` has them in the order of the file."""
 
-    stored: Array  # (passages, dimensions) float16
+    stored: Array | BytePlanes  # (passages, dimensions) float16; planes if there are clusters
     clusters: Clusters | None = None
 
     @classmethod
     def read(cls, container: Container, count: int) -> DenseVectors:
         """Return the vectors of a container, so many; raise IndexFormatError if it is damaged."""
-        stored = container.array("dense", "float16", count, dimensions=2)
-        if "cluster_centres" not in container:
-            return cls(stored)
-        centres = container.array("cluster_centres", "float16", dimensions=2)
-        starts = container.array("cluster_starts", "uint32", len(centres) + 1)
+        if "cluster_starts" not in container:
+            return cls(container.array("dense", "float16", count, dimensions=2))
+        stored = _planes(container, "dense", count)
+        starts = container.array("cluster_starts", "uint32")
+        centres = _planes(container, "centre", len(starts) - 1)
         passages, places = (container.array(f"cluster_{name}", "uint32", count) for name in ("passages", "places"))
         is_whole = starts[0] == 0 and starts[-1] == count and (starts[1:] >= starts[:-1]).all()
         are_known = max(passages.max(initial=0), places.max(initial=0)) < max(1, count)
@@ -72,11 +73,31 @@ class DenseVectors:
 
 
 def dense_arrays(vectors: Array) -> dict[str, Array]:
-    """Return the arrays of a container for these vectors, which are in the order of their passages."""
+    """Return the arrays of a container for these vectors, in the order of their passages.
+
+    Many of them are put `on_grid`, where those are already that this version has encoded.
+    """
     if len(vectors) < MANY:
         return {"dense": vectors}
     centres, starts, passages = clustered(vectors)
     places = np.empty_like(passages)
     places[passages] = np.arange(len(passages), dtype=np.uint32)
-    clusters = {"centres": centres, "starts": starts, "passages": passages, "places": places}
-    return {"dense": vectors[passages], **{f"cluster_{name}": array for name, array in clusters.items()}}
+    clusters = {"starts": starts, "passages": passages, "places": places}
+    return {
+        **_plane_arrays("dense", vectors[passages]),
+        **_plane_arrays("centre", centres),
+        **{f"cluster_{name}": array for name, array in clusters.items()},
+    }
+
+
+def _plane_arrays(name: str, vectors: Array) -> dict[str, Array]:
+    return {f"{name}_{field}": array for field, array in vars(BytePlanes.of(on_grid(vectors))).items()}
+
+
+def _planes(container: Container, name: str, count: int) -> BytePlanes:
+    high = container.array(f"{name}_high", "int8", count, dimensions=2)
+    low = container.array(f"{name}_low", "uint8", count, dimensions=2)
+    scales, errors = (container.array(f"{name}_{field}", "float32", count) for field in ("scales", "errors"))
+    if low.shape != high.shape:
+        raise damaged(container.path, "its planes do not fit each other")
+    return BytePlanes(high, low, scales, errors)

@@ -11,6 +11,7 @@ from denslice.errors import InputError
 from denslice.grouping import document_scores
 from denslice.search.cpu.addresses import Parts
 from denslice.search.query import NO_SCORES, Found, QueryVectors
+from denslice.store.byte_planes import BytePlanes
 from denslice.store.segment import Segment
 from denslice.vectors import Array, Floats, Ints
 
@@ -19,6 +20,8 @@ def rerank(segments: Parts, positions: Ints, query: QueryVectors) -> Floats:
     """Return the exact lexical score of each position, with every query weight: stage two. Positions must be sorted."""
     from denslice.search.cpu.rescore import rescore
 
+    if not len(query.keys):
+        return np.zeros(len(positions), np.float32)
     scores: Floats = rescore(segments.table, positions, query.keys, query.weights)
     return scores
 
@@ -58,17 +61,20 @@ def dense_scores(segment: Segment, query: QueryVectors, best: float) -> Floats:
     return document_scores(products, segment.passage_starts, segment.passage_shares, best)
 
 
-def passage_products(vectors: Array, query: Floats, numbers: Array | None = None) -> Floats:
+def passage_products(vectors: Array | BytePlanes, query: Floats, numbers: Array | None = None) -> Floats:
     """Return the inner product of the query with each vector (n, dimensions), or with those of these numbers."""
-    from denslice.search.cpu.rescore import dense_products, products_of
+    from denslice.search.cpu import vector_products
 
     if vectors.shape[1] != len(query):
         raise InputError(f"the query has {len(query)} dimensions, the index {vectors.shape[1]}")
-    bits = vectors.view(np.uint16)
-    if numbers is None:
-        products: Floats = dense_products(bits, query)
+    products: Floats
+    if isinstance(vectors, BytePlanes):
+        wanted = np.arange(len(vectors)) if numbers is None else np.asarray(numbers, np.int64)
+        products = vector_products.plane_products_of(vectors.high, vectors.low, vectors.scales, wanted, query)
+    elif numbers is None:
+        products = vector_products.half_products(vectors.view(np.uint16), query)
     else:
-        products = products_of(bits, np.asarray(numbers, np.int64), query)
+        products = vector_products.half_products_of(vectors.view(np.uint16), np.asarray(numbers, np.int64), query)
     return products
 
 

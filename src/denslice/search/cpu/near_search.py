@@ -1,123 +1,190 @@
-"""Hybrid and dense search that does not read every vector: candidates come from words and from clusters of vectors.
+"""Hybrid and dense search of many vectors: candidates come from words and from clusters of vectors.
 
-Of a large collection, the best documents by words and those of the clusters nearest to the query are candidates, and
-nothing else is found. Both scores of a candidate are exact.
+The best documents by words and those of the clusters nearest to the query are scored exactly. With pruning, nothing
+else is found. Without, the k-th best is a threshold: a document that is not among the best by words can reach it
+only with a high dense score, and the high bytes of all vectors tell which documents may have one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from denslice.options import SearchOptions
 from denslice.search.cpu.addresses import BASE, Parts
-from denslice.search.cpu.exact_scores import dense_scores, dense_scores_of, passage_products, rank, rerank
+from denslice.search.cpu.exact_scores import dense_scores, dense_scores_of, rank, rerank
+from denslice.search.cpu.vector_bounds import WholeQuery, places_reaching
 from denslice.search.cpu.word_search import MAX_NARROW_TOKENS, best_by_words
 from denslice.search.query import NO_ROWS, NO_SCORES, Found, Mask, QueryVectors, best_of
+from denslice.store.byte_planes import BytePlanes
+from denslice.store.dense_vectors import Clusters
 from denslice.store.segment import Segment
-from denslice.vectors import Floats, Ints, spread
+from denslice.vectors import Floats, Ints
 
-MOST_K = 1_000  # above it, every vector is read
+MOST_K = 1_000  # above it, the products of all vectors are computed
 BY_WORDS = 1_000  # candidates by words, or twice k
 BY_VECTORS = 1_000  # candidates by vectors of each segment, or twice k
 POWERS = {True: 11, False: 5}  # of 1 - pruning: the share of vectors that is read, of queries with and without words
+FIRST_OF_SHARE = 0.1  # the part of the share that is read first if words give no threshold
+SHARE_FOR_THRESHOLD = 0.02  # the share of vectors that is read first if there is no pruning
 FEW_PASS = 2.0  # a filter that this multiple of the share passes is scanned: nothing else is left to read
+ROUNDING = 1e-5  # of scores, relative
 
 
-def reads_some(segments: Parts, query: QueryVectors, options: SearchOptions) -> bool:
-    """Return whether a search reads only some of the vectors."""
+class Candidates(NamedTuple):
+    """Documents as positions over all segments, with both exact scores."""
+
+    positions: Ints
+    lexical: Floats
+    dense: Floats
+
+    def and_more(self, more: Candidates) -> Candidates:
+        """Return these candidates and more."""
+        return Candidates(
+            np.concatenate([self.positions, more.positions]),
+            np.concatenate([self.lexical, more.lexical]),
+            np.concatenate([self.dense, more.dense]),
+        )
+
+
+def is_near(segments: Parts, query: QueryVectors, options: SearchOptions) -> bool:
+    """Return whether a search need not compute the products of all vectors."""
     is_usual = options.theta == 0 and options.candidates_from == "both" and options.k <= MOST_K
     is_usual &= len(query.keys) <= MAX_NARROW_TOKENS
     return (
-        options.pruned_vectors > 0
-        and is_usual
+        is_usual
         and query.dense is not None
         and any(segment.dense is not None and segment.dense.clusters is not None for segment in segments)
     )
 
 
 def search_near(segments: Parts, query: QueryVectors, options: SearchOptions, masks: Sequence[Mask]) -> Found:
-    """Return the k best of the candidates."""
+    """Return the k best documents, or with pruning those of the candidates."""
     k, most = min(options.k, segments.docs), max(BY_WORDS, 2 * options.k)
-    positions, lexical = NO_ROWS, NO_SCORES
-    if len(query.keys):
-        positions, lexical = best_by_words(segments, query, most, options.pruned_vectors, masks)
-    dense = dense_scores_of(segments, positions, query, options.best)
-    scores, least = lexical + dense, -np.inf
-    if len(scores) >= k:  # any other document has at most the lexical score of the last candidate
-        others = float(lexical.min()) if len(scores) == most else 0.0
-        least = float(np.partition(scores, len(scores) - k)[len(scores) - k]) - others
-    near = np.setdiff1d(_near(segments, query, options, masks, least), positions, assume_unique=True)
-    lexical = np.concatenate([lexical, rerank(segments, near, query)])
-    dense = np.concatenate([dense, dense_scores_of(segments, near, query, options.best)])
-    return rank(segments, np.concatenate([positions, near]), lexical, dense, options.k)
+    near = _NearSearch(segments, query, options, masks)
+    held = near.by_words(most)
+    others = float(held.lexical.min()) if len(held.lexical) == most else 0.0  # other documents have at most this
+    few = max(BY_VECTORS, 2 * options.k)
+    for share in near.shares(len(held.positions) < k):
+        held = near.with_near(held, near.nearest_clusters(share), _least(held, k) - others, few)
+    if options.pruned_vectors == 0:
+        held = near.with_near(held, near.every_cluster(), _least(held, k) - others)
+    return rank(segments, *held, options.k)
 
 
-def _near(segments: Parts, query: QueryVectors, options: SearchOptions, masks: Sequence[Mask], least: float) -> Ints:
-    """Return the documents near to the query whose dense scores are at least `least`, as positions in rising order."""
-    passing = _passing_share(segments, masks)
-    share = (1 - options.pruned_vectors) ** POWERS[len(query.keys) > 0]
-    most = max(BY_VECTORS, 2 * options.k)
-    chosen = _nearest_clusters(segments, query, min(1.0, share / max(passing, 1e-9)))
-    found = []
-    for base, segment, mask, clusters in zip(segments.table[:, BASE], segments, masks, chosen, strict=True):
-        if len(mask) and passing <= FEW_PASS * share:
+def _least(held: Candidates, k: int) -> float:
+    """Return what the k-th best has, rounded down, or -inf if there are fewer."""
+    scores = held.lexical + held.dense
+    if len(scores) < k:
+        return -np.inf
+    least = float(np.partition(scores, len(scores) - k)[len(scores) - k])
+    return least - ROUNDING * abs(least)
+
+
+class _NearSearch:
+    """One query on its way: it finds documents by their words and by their vectors."""
+
+    def __init__(self, segments: Parts, query: QueryVectors, options: SearchOptions, masks: Sequence[Mask]) -> None:
+        assert query.dense is not None
+        known = {} if query.products is None else query.products  # small segments are looked at twice
+        self.segments, self.query, self.masks = segments, replace(query, products=known), masks
+        self.pruning, self.best = options.pruned_vectors, options.best
+        self.whole = WholeQuery.of(query.dense)
+        self.share = (1 - self.pruning) ** POWERS[len(query.keys) > 0] if self.pruning else SHARE_FOR_THRESHOLD
+        passing = sum(int(mask.sum()) if len(mask) else s.rows for mask, s in zip(masks, segments, strict=True))
+        self.passing = passing / max(1, segments.docs)
+        self.centre_products = [_centre_products(segment, self.whole) for segment in segments]
+
+    def by_words(self, most: int) -> Candidates:
+        """Return the best documents by words."""
+        positions, lexical = NO_ROWS, NO_SCORES
+        if len(self.query.keys):
+            positions, lexical = best_by_words(self.segments, self.query, most, self.pruning, self.masks)
+        return Candidates(positions, lexical, dense_scores_of(self.segments, positions, self.query, self.best))
+
+    def shares(self, is_open: bool) -> list[float]:
+        """Return the shares of the clusters that are read one after the other; at first few if no threshold is known.
+
+        A filter raises them, so that as many documents that pass are read.
+        """
+        share = min(1.0, self.share / max(self.passing, 1e-9))
+        return [FIRST_OF_SHARE * share, share] if is_open and self.pruning else [share]
+
+    def nearest_clusters(self, share: float) -> list[Ints]:
+        """Return the numbers of each segment's clusters among this share of them, the nearest."""
+        every = np.concatenate(self.centre_products)
+        count = min(len(every), max(1, round(share * len(every))))
+        last = np.partition(every, len(every) - count)[len(every) - count]
+        return [np.flatnonzero(one >= last) for one in self.centre_products]
+
+    def every_cluster(self) -> list[Ints]:
+        """Return the numbers of each segment's clusters."""
+        return [np.arange(0 if (c := _clusters(s)) is None else len(c.centres)) for s in self.segments]
+
+    def with_near(
+        self, held: Candidates, clusters: Sequence[Ints], least: float, most: int | None = None
+    ) -> Candidates:
+        """Return the candidates, and those documents of these clusters whose dense scores may reach `least`.
+
+        If `most` is given, not more than so many of each segment are added.
+        """
+        bases = self.segments.table[:, BASE]
+        found = [base + self._rows(at, clusters[at], least, most) for at, base in enumerate(bases)]
+        positions = np.setdiff1d(np.concatenate(found), held.positions, assume_unique=True)
+        lexical = rerank(self.segments, positions, self.query)
+        dense = dense_scores_of(self.segments, positions, self.query, self.best)
+        return held.and_more(Candidates(positions, lexical, dense))
+
+    def _rows(self, at: int, clusters: Ints, least: float, most: int | None) -> Ints:
+        """Return the rows of a segment that may reach `least`, in rising order."""
+        segment, mask = self.segments[at], self.masks[at]
+        if len(mask) and self.passing <= FEW_PASS * self.share:
             rows = np.flatnonzero(mask)
-            rows = rows[best_of(dense_scores_of(Parts([segment]), rows, query, options.best), most)]
-        elif clusters is None:
-            rows = _best_rows(dense_scores(segment, query, options.best), mask, least, most)
+            bounds = dense_scores_of(Parts([segment]), rows, self.query, self.best)
+        elif _clusters(segment) is None:
+            rows = np.flatnonzero(mask) if len(mask) else np.arange(segment.rows)
+            bounds = dense_scores(segment, self.query, self.best)[rows]
         else:
-            rows = _rows_of_clusters(segment, clusters, query, mask, least, most)
-        found.append(base + rows)
-    return np.concatenate(found)
+            rows, bounds = self._in_clusters(segment, clusters, least)
+            if len(mask):
+                allowed = mask[rows] > 0
+                rows, bounds = rows[allowed], bounds[allowed]
+        high = bounds >= least
+        rows, bounds = rows[high], bounds[high]
+        return np.unique(rows if most is None else rows[best_of(bounds, most)])
+
+    def _in_clusters(self, segment: Segment, chosen: Ints, least: float) -> tuple[Ints, Floats]:
+        """Return the rows of the passages in these clusters that may reach `least`, and bounds of their products.
+
+        A document's dense score is not above that of its best passage.
+        """
+        clusters = _clusters(segment)
+        assert clusters is not None
+        assert segment.dense is not None
+        assert isinstance(segment.dense.stored, BytePlanes)
+        starts = clusters.starts.astype(np.int64)
+        firsts, ends = starts[chosen], starts[chosen + 1]
+        places, bounds = places_reaching(segment.dense.stored, firsts, ends, self.whole, least)
+        return _rows_of(segment, clusters.passages[places].astype(np.int64)), bounds
 
 
-def _passing_share(segments: Parts, masks: Sequence[Mask]) -> float:
-    """Return which share of the documents the masks pass."""
-    passing = sum(int(mask.sum()) if len(mask) else s.rows for mask, s in zip(masks, segments, strict=True))
-    return passing / max(1, segments.docs)
+def _clusters(segment: Segment) -> Clusters | None:
+    return None if segment.dense is None else segment.dense.clusters
 
 
-def _nearest_clusters(segments: Parts, query: QueryVectors, share: float) -> list[Ints | None]:
-    """Return the numbers of each segment's clusters among the nearest, or None for a segment without clusters."""
-    assert query.dense is not None
-    clusters = [None if segment.dense is None else segment.dense.clusters for segment in segments]
-    products = [None if one is None else passage_products(one.centres, query.dense) for one in clusters]
-    every = np.concatenate([one for one in products if one is not None])
-    count = min(len(every), max(1, round(share * len(every))))
-    last = np.partition(every, len(every) - count)[len(every) - count]
-    return [None if one is None else np.flatnonzero(one >= last) for one in products]
-
-
-def _rows_of_clusters(segment: Segment, chosen: Ints, query: QueryVectors, mask: Mask, least: float, most: int) -> Ints:
-    """Return the rows of the best passages of these clusters, in rising order."""
-    assert segment.dense is not None
-    assert segment.dense.clusters is not None
-    assert query.dense is not None
-    starts, passages = segment.dense.clusters.starts.astype(np.int64), segment.dense.clusters.passages
-    places = spread(starts[chosen], starts[chosen + 1])
-    products = passage_products(segment.dense.stored, query.dense, places)
-    kept = np.flatnonzero(products >= least)
-    rows = _rows_of(segment, passages[places[kept]].astype(np.int64))
-    if len(mask):
-        allowed = mask[rows] > 0
-        rows, kept = rows[allowed], kept[allowed]
-    if len(kept) > most:
-        rows = rows[best_of(products[kept], most)]
-    return np.unique(rows)
+def _centre_products(segment: Segment, query: WholeQuery) -> Floats:
+    """Return about the product of the query with each centre of a segment's clusters."""
+    clusters = _clusters(segment)
+    if clusters is None:
+        return NO_SCORES
+    first, end = np.zeros(1, np.int64), np.array([len(clusters.centres)])
+    return places_reaching(clusters.centres, first, end, query, -np.inf)[1]
 
 
 def _rows_of(segment: Segment, numbers: Ints) -> Ints:
     """Return the row of each of these passages."""
     starts = segment.passage_starts
     return numbers if starts is None else np.searchsorted(starts, numbers, side="right") - 1
-
-
-def _best_rows(scores: Floats, mask: Mask, least: float, most: int) -> Ints:
-    """Return the rows of the highest scores, in rising order."""
-    allowed = scores >= least
-    if len(mask):
-        allowed &= mask > 0
-    rows = np.flatnonzero(allowed)
-    return rows[best_of(scores[rows], most)]

@@ -1,4 +1,4 @@
-"""Compiled loops over the rows of documents: exact lexical scores, dense scores, and the order of the best with ids.
+"""Compiled loops over the rows of documents: exact lexical scores, and the order of the best with ids.
 
 Import this module inside the function that needs it: numba is slow to load. Files may be damaged: no number in them
 may make a loop leave an array. `parts` is a table of addresses.py.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from denslice.compiling import compiled, compiled_reordering, helper, inlined
+from denslice.compiling import compiled, helper
 from denslice.search.cpu.addresses import (
     BASE,
     ID_LETTERS,
@@ -21,11 +21,10 @@ from denslice.search.cpu.addresses import (
     ROW_STARTS,
     ROW_WEIGHTS,
 )
-from denslice.search.cpu.intrinsics import as_bits, as_float, bytes_at, half, prefetch, shorts_at, words_at
+from denslice.search.cpu.intrinsics import as_bits, bytes_at, half, prefetch, shorts_at, words_at
 
 EMPTY = 0xFFFFFFFF
 PREFETCHED_ROWS = 16  # rows whose starts are prefetched; the rows themselves are prefetched half as far ahead
-PREFETCHED_VECTORS = 4
 LINE_FEED = 10
 SIEVE_SLOTS = 4096  # a table of this size stays in the first cache of a core
 
@@ -262,43 +261,3 @@ def _joined(parts, at, names, places):
         letters[to] = LINE_FEED
         to += 1
     return letters[: max(0, total - 1)]
-
-
-@inlined
-def half_product(bits, number):
-    """Return the product of a float16, given by its bits, and a number, divided by 2^112."""
-    whole = np.uint32(bits)
-    sign_and_rest = ((whole & np.uint32(0x8000)) << np.uint32(16)) | ((whole & np.uint32(0x7FFF)) << np.uint32(13))
-    return as_float(np.uint32(sign_and_rest)) * number
-
-
-@compiled_reordering
-def dense_products(vectors, query):
-    """Return the inner product of the query with each row, which has the bits of float16 numbers."""
-    products = np.empty(len(vectors), np.float32)
-    for i in range(len(vectors)):
-        total = np.float32(0)
-        for j in range(vectors.shape[1]):
-            total += half_product(vectors[i, j], query[j])
-        products[i] = total * np.float32(2.0**112)
-    return products
-
-
-@compiled_reordering
-def products_of(vectors, numbers, query):
-    """Return the inner product of the query with the rows of these numbers, which have the bits of float16 numbers.
-
-    A number that no row has gives 0.
-    """
-    products = np.zeros(len(numbers), np.float32)
-    for i in range(len(numbers)):
-        if i + PREFETCHED_VECTORS < len(numbers):
-            ahead = np.int64(numbers[i + PREFETCHED_VECTORS]) * vectors.shape[1]
-            for j in range(0, vectors.shape[1], 32):  # a line of memory holds so many
-                prefetch(vectors, ahead + j)
-        if numbers[i] < len(vectors):
-            row, total = vectors[np.int64(numbers[i])], np.float32(0)
-            for j in range(vectors.shape[1]):
-                total += half_product(row[j], query[j])
-            products[i] = total * np.float32(2.0**112)
-    return products

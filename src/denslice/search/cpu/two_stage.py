@@ -14,7 +14,7 @@ import numpy as np
 from denslice.options import SearchOptions
 from denslice.search.cpu.addresses import Parts
 from denslice.search.cpu.exact_scores import dense_scores, dense_scores_of, rank, rerank
-from denslice.search.cpu.near_search import reads_some, search_near
+from denslice.search.cpu.near_search import is_near, search_near
 from denslice.search.cpu.plain import best_in_order, lexical_scores
 from denslice.search.cpu.word_search import INITIAL_CANDIDATES, is_lexical, search_lexical, working_sums
 from denslice.search.query import (
@@ -45,7 +45,7 @@ def search(segments: Parts, query: QueryVectors, options: SearchOptions, masks: 
         return first_stage(segments, query, options, masks)
     if options.candidates_from == "lexical" and query.dense is not None and len(query.keys):
         return _best_of_candidates(segments, query, options, masks)
-    if reads_some(segments, query, options):
+    if is_near(segments, query, options):
         return search_near(segments, query, options, masks)
     dense = [dense_scores(segment, query, options.best) for segment in segments]
     every = np.concatenate(dense) if any(map(len, dense)) else NO_SCORES
