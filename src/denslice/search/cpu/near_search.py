@@ -25,13 +25,27 @@ from denslice.store.segment import Segment
 from denslice.vectors import Floats, Ints
 
 MOST_K = 1_000  # above it, the products of all vectors are computed
-BY_WORDS = 1_000  # candidates by words, or twice k
+BY_WORDS = 300  # candidates by words, or three times k
 BY_VECTORS = 1_000  # candidates by vectors of each segment, or twice k
-POWERS = {True: 11, False: 5}  # of 1 - pruning: the share of vectors that is read, of queries with and without words
+MANY = 300_000  # passages of the collection by which the shares below were chosen
 FIRST_OF_SHARE = 0.1  # the part of the share that is read first if words give no threshold
 SHARE_FOR_THRESHOLD = 0.02  # the share of vectors that is read first if there is no pruning
 FEW_PASS = 2.0  # a filter that this multiple of the share passes is scanned: nothing else is left to read
 ROUNDING = 1e-5  # of scores, relative
+
+
+class Reading(NamedTuple):
+    """The share of the vectors that is read: (1 - pruning)^power, less in a collection larger than MANY."""
+
+    power: float
+    falling: float  # the share falls with this power of the number of passages
+
+    def share(self, pruning: float, passages: int) -> float:
+        """Return the share, at most 1."""
+        return float(min(1.0, (1 - pruning) ** self.power * (MANY / max(1, passages)) ** self.falling))
+
+
+BESIDE_WORDS, ALONE = Reading(9, 0.5), Reading(5, 0.2)
 
 
 class Candidates(NamedTuple):
@@ -63,7 +77,7 @@ def is_near(segments: Parts, query: QueryVectors, options: SearchOptions) -> boo
 
 def search_near(segments: Parts, query: QueryVectors, options: SearchOptions, masks: Sequence[Mask]) -> Found:
     """Return the k best documents, or with pruning those of the candidates."""
-    k, most = min(options.k, segments.docs), max(BY_WORDS, 2 * options.k)
+    k, most = min(options.k, segments.docs), max(BY_WORDS, 3 * options.k)
     near = _NearSearch(segments, query, options, masks)
     held = near.by_words(most)
     others = float(held.lexical.min()) if len(held.lexical) == most else 0.0  # other documents have at most this
@@ -93,7 +107,9 @@ class _NearSearch:
         self.segments, self.query, self.masks = segments, replace(query, products=known), masks
         self.pruning, self.best = options.pruned_vectors, options.best
         self.whole = WholeQuery.of(query.dense)
-        self.share = (1 - self.pruning) ** POWERS[len(query.keys) > 0] if self.pruning else SHARE_FOR_THRESHOLD
+        reading = BESIDE_WORDS if len(query.keys) else ALONE
+        vectors = sum(0 if segment.dense is None else len(segment.dense) for segment in segments)
+        self.share = reading.share(self.pruning, vectors) if self.pruning else SHARE_FOR_THRESHOLD
         passing = sum(int(mask.sum()) if len(mask) else s.rows for mask, s in zip(masks, segments, strict=True))
         self.passing = passing / max(1, segments.docs)
         self.centre_products = [_centre_products(segment, self.whole) for segment in segments]
@@ -102,7 +118,7 @@ class _NearSearch:
         """Return the best documents by words."""
         positions, lexical = NO_ROWS, NO_SCORES
         if len(self.query.keys):
-            positions, lexical = best_by_words(self.segments, self.query, most, self.pruning, self.masks)
+            positions, lexical = best_by_words(self.segments, self.query, most, 0.0, self.masks)
         return Candidates(positions, lexical, dense_scores_of(self.segments, positions, self.query, self.best))
 
     def shares(self, is_open: bool) -> list[float]:
