@@ -324,3 +324,16 @@ def test_documents_of_several_passages_are_found_exactly(tmp_path: Path, share_o
             scores = pooled + (lexical[:, asked] @ weights[asked] if len(asked) else 0)
             assert found.scores.tolist() == pytest.approx(np.sort(scores)[::-1][:30].tolist(), rel=1e-4)
             assert found.scores.tolist() == pytest.approx([scores[int(id[1:])] for id in found.ids], rel=1e-4)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("mode", ["hybrid", "dense"])
+def test_a_card_finds_what_the_cpu_finds_without_pruning(
+    large: Path, queries: tuple[sp.csr_array, Floats], mode: str
+) -> None:
+    with open_index(large) as index, open_index(large, device="cuda") as on_card:
+        for weights, vector in zip(queries[0].toarray(), queries[1], strict=True):
+            asked = {"dense": vector, "k": 50, "mode": mode, "pruning": 0.0}
+            here, there = index.search_vectors(weights[None], **asked), on_card.search_vectors(weights[None], **asked)
+            assert list(there.scores) == pytest.approx(list(here.scores), rel=1e-5)
+            assert len(set(there.ids) & set(here.ids)) >= 49  # two may have about the same score
