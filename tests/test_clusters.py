@@ -244,6 +244,7 @@ def test_a_large_k_reads_every_vector(large: Path, queries: tuple[sp.csr_array, 
     weights, vector = queries[0].toarray()[0], queries[1][0]
     with open_index(large) as index:
         found = index.search_vectors(weights[None], dense=vector, k=MOST_K + 1)
+        assert found.exact
         scores = defined(weights, vector)
         assert list(found.scores) == pytest.approx(scores_of(scores, best(scores, MOST_K + 1)), rel=1e-5)
 
@@ -335,5 +336,6 @@ def test_a_card_finds_what_the_cpu_finds_without_pruning(
         for weights, vector in zip(queries[0].toarray(), queries[1], strict=True):
             asked = {"dense": vector, "k": 50, "mode": mode, "pruning": 0.0}
             here, there = index.search_vectors(weights[None], **asked), on_card.search_vectors(weights[None], **asked)
+            assert on_card.search_vectors(weights[None], dense=vector, k=50, mode=mode).exact  # whatever the pruning
             assert list(there.scores) == pytest.approx(list(here.scores), rel=1e-5)
             assert len(set(there.ids) & set(here.ids)) >= 49  # two may have about the same score

@@ -199,8 +199,12 @@ class SearchOptions(_Checked):
 
     def is_exact(self, has_vector: bool = True) -> bool:
         """Return whether the best documents are found for certain, for a query with or without a dense vector."""
-        is_whole = self.theta == 0 and self.rerank and self.candidates_from == "both"
-        return is_whole and (self.pruned_vectors if has_vector else self.pruned_words) == 0
+        return self.is_whole and (self.pruned_vectors if has_vector else self.pruned_words) == 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all weights of a query choose the documents, and both of their scores rank them."""
+        return self.theta == 0 and self.rerank and self.candidates_from == "both"
 
     def _with(self, **changes: Any) -> SearchOptions:
         other = object.__new__(SearchOptions)

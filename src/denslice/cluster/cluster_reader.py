@@ -93,6 +93,10 @@ class ClusterReader(Reader):
         """The joined names of the commits of the head and all shards."""
         return "-".join(one.manifest.commit for one in (self.snapshot, *self.shards))
 
+    def finds_best(self, query: QueryVectors, options: SearchOptions) -> bool:
+        """Return whether every shard finds its best documents for certain, wherever it is searched."""
+        return options.is_exact(query.dense is not None)
+
     def find(self, queries: Sequence[QueryVectors], options: SearchOptions) -> list[Found]:
         """Search all shards, with one call to each, and merge their rankings for each query."""
         with stage("search"):

@@ -235,6 +235,10 @@ class Reader(QueryReader):
 
         return best_passages(search, query, options, masks, self.snapshot.segments)
 
+    def finds_best(self, query: QueryVectors, options: SearchOptions) -> bool:
+        """Return whether a search finds the best documents for certain."""
+        return all(one.searcher.finds_best(query, options) for one in self._levels)
+
     @cached_property
     def _levels(self) -> list[LevelSearcher]:
         """The segments of each level there is, and what searches them."""
@@ -297,7 +301,7 @@ class Reader(QueryReader):
 
         ids, scores, numbers = tuple(found.ids), tuple(found.scores.tolist()), tuple(found.passages.tolist())
         of = search._replace(has_more=page.has_more)
-        is_exact = search.asked.options.is_exact(search.asked.vectors.dense is not None)
+        is_exact = self.finds_best(search.asked.vectors, search.asked.options)
         ranking = Ranking(
             given_id(query.id), ids, scores, parts, documents, asked, found.missing, numbers, of, is_exact
         )

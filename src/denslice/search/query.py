@@ -94,6 +94,9 @@ class Searcher(Protocol):
     def search(self, queries: Sequence[QueryVectors], options: SearchOptions, masks: Sequence[Mask]) -> list[Found]:
         """Return the k best documents of each query. If a query has a dense vector, every document has a score."""
 
+    def finds_best(self, query: QueryVectors, options: SearchOptions) -> bool:
+        """Return whether a search finds the best documents for certain."""
+
 
 def strong_enough(query: QueryVectors, theta: float) -> QueryVectors:
     """Return the query with the weights that stage one uses: those above θ, or the strongest eight if that is more."""

@@ -11,6 +11,7 @@ from denslice.cores import cores
 from denslice.options import ON_CPU, SearchOptions
 from denslice.search.cpu import two_stage
 from denslice.search.cpu.addresses import Parts
+from denslice.search.cpu.near_search import is_near
 from denslice.search.query import Found, Mask, QueryVectors
 from denslice.store.segment import Segment
 
@@ -38,6 +39,13 @@ class CpuSearcher:
     def parts(self) -> Parts:
         """Return the segments with the addresses of their arrays."""
         return Parts(self.segments)
+
+    def finds_best(self, query: QueryVectors, options: SearchOptions) -> bool:
+        """Return whether nothing is pruned, or no segment has so many vectors that some are left out."""
+        has_vector = query.dense is not None
+        return options.is_exact(has_vector) or (
+            has_vector and options.is_whole and not is_near(self.parts, query, options)
+        )
 
     def search(self, queries: Sequence[QueryVectors], options: SearchOptions, masks: Sequence[Mask]) -> list[Found]:
         """Return the k best documents of each query."""

@@ -114,6 +114,10 @@ class GpuSearcher:
         with device.using():
             upload.check_fits(device, dict(sorted(total.items())), len(self.devices))
 
+    def finds_best(self, query: QueryVectors, options: SearchOptions) -> bool:
+        """Return whether all weights of the query are used: nothing is pruned on a GPU."""
+        return options.is_whole
+
     def search(self, queries: Sequence[QueryVectors], options: SearchOptions, masks: Sequence[Mask]) -> list[Found]:
         """Return the k best documents of each query, the same as `two_stage.search`."""
         answers = self.answers(queries, options, masks)
