@@ -86,8 +86,8 @@ def collect(sums, first, left_out, held, bounds, bins, counts, fraction):
             bins[at] += 1
             counts[K_COUNT] += at >= counts[K_BIN]
             counts[MOST_COUNT] += at >= counts[MOST_BIN]
+        clear(sums, start)
     counts[KEPT] = count
-    sums[:] = 0
     return held, bounds
 
 
@@ -101,15 +101,25 @@ def _doubled(array, larger):
 
 @inlined
 def _passing(sums, lowest, chunks):
-    """Write the start of each chunk that has a sum above `lowest`, and return how many there are."""
+    """Write the start of each chunk that has a sum above `lowest`, and return how many there are; clear the others."""
     count = 0
     for start in range(np.uint64(0), np.uint64(len(sums)), CHUNK_SUMS):
         largest = sums[start]
         for r in range(start, start + CHUNK_SUMS):  # in vectors
             largest = max(largest, sums[r])
         chunks[count] = start
-        count += np.int64(largest) > lowest
+        if np.int64(largest) > lowest:
+            count += 1
+        else:
+            clear(sums, start)
     return count
+
+
+@helper
+def clear(sums, start):
+    """Set a chunk of sums to 0."""
+    for r in range(start, start + CHUNK_SUMS):
+        sums[r] = 0
 
 
 @helper
