@@ -21,7 +21,7 @@ from topic_collection import SEED
 PROCESS = journal.ROOT / "benchmarks" / "contender_process.py"
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS", "NUMBA_NUM_THREADS",
            "LANCE_CPU_THREADS", "TOKIO_WORKER_THREADS", "DENSLICE_THREADS")  # fmt: skip
-QUIET = {"RUST_LOG": "error"}  # LanceDB would write warnings in every search
+QUIET = {"LANCEDB_LOG": "error"}  # LanceDB would write warnings in every search
 OURS = "denslice"  # contenders whose names begin so run in this Python
 
 

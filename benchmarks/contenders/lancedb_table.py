@@ -21,7 +21,7 @@ AT_ONCE = 16_384  # documents
 REPETITIONS = 4.0  # of a token with the weight 1
 DEPTHS = {100: (128, 512), 1_000: (1_024,)}  # documents that each index returns, and the efforts (ef) of the graph
 SHARES = (0.3, 0.5, 0.7)  # of the vectors in the linear combination
-FACTORS = (0.35, 0.5, 0.65, 0.8)  # of the scores of words in the sum, which are BM25's instead of ours
+FACTORS = (0.35, 0.45, 0.55)  # of the scores of words in the sum, which are BM25's instead of ours
 
 
 class LancedbTable(Contender):
