@@ -40,7 +40,6 @@ from topic_collection import BATCH, DENSE_WEIGHT, TopicCollection
 PACKAGES = ("numpy", "numba")
 KS = {"lexical": (10, 1_000), "hybrid": (10, 100), "dense": (10, 100)}
 ROUNDING = 1e-4  # of a score, relative
-VERIFIED = 5  # queries whose documents are all scored in numpy
 CHANGED = 0.2  # the share of documents that are deleted, and of those that are added
 SEED = 2  # of the queries about topics; those of seed 1 chose the settings
 Answers = list[Found]
@@ -54,7 +53,8 @@ def main() -> None:
         with open_index(path) as index:
             info = index.info()
             asked = of_topics(index, given.queries) if given.topics else of_files(index, given.files, given.queries)
-            figures = {mode: measured(index.reader, asked[mode], KS[mode], given.prunings) for mode in given.modes}
+            how = given.prunings, given.verified
+            figures = {mode: measured(index.reader, asked[mode], KS[mode], *how) for mode in given.modes}
     about = {
         "documents": info.documents,
         "passages": info.passages,
@@ -112,13 +112,13 @@ def drawn(files: Sequence[Path], count: int) -> list[str]:
 
 
 def measured(
-    reader: Reader, queries: Sequence[QueryVectors], ks: Sequence[int], prunings: Sequence[float]
+    reader: Reader, queries: Sequence[QueryVectors], ks: Sequence[int], prunings: Sequence[float], verified: int
 ) -> list[dict[str, Any]]:
     """Return recall and milliseconds for each k and pruning."""
     rows = []
     for k in ks:
         exact, _ = answered(reader, queries, SearchOptions(k=k, pruning=0.0))
-        verify(reader, queries[:VERIFIED], exact)
+        verify(reader, queries[:verified], exact)
         for pruning in prunings:
             answered(reader, queries[:20], SearchOptions(k=k, pruning=pruning))  # loops are compiled, files cached
             found, seconds = answered(reader, queries, SearchOptions(k=k, pruning=pruning))
@@ -171,8 +171,9 @@ def check(exact: Answers, found: Answers) -> None:
 def recall(exact: Answers, found: Answers, k: int) -> float:
     """Return which share of the k best is found."""
     shares = [
-        len(set(truth.ids[:k]) & set(ours.ids)) / max(1, len(truth.ids[:k]))
+        len(set(truth.ids[:k]) & set(ours.ids)) / len(truth.ids[:k])
         for truth, ours in zip(exact, found, strict=True)
+        if truth.ids  # a query may have no word that the collection has
     ]
     return round(float(np.mean(shares)), 4)
 
@@ -185,6 +186,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--changed", action="store_true")
     parser.add_argument("--modes", nargs="+", choices=list(KS), default=list(KS))
     parser.add_argument("--queries", type=int, default=400)
+    parser.add_argument("--verified", type=int, default=5, help="queries whose documents are all scored in numpy")
     parser.add_argument("--prunings", type=float, nargs="+", default=[0.0, 0.2, 0.3, 0.4])
     given = parser.parse_args()
     if given.topics == bool(given.files) or (given.changed and not given.topics):

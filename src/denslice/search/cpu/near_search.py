@@ -25,7 +25,8 @@ from denslice.store.segment import Segment
 from denslice.vectors import Floats, Ints
 
 MOST_K = 1_000  # above it, the products of all vectors are computed
-BY_WORDS = 300  # candidates by words, or three times k
+BY_WORDS = 200  # candidates by words, or three times k
+PRUNED_WORDS = 0.1  # the most pruning of words: what they miss would be compared with a threshold that is too high
 BY_VECTORS = 1_000  # candidates by vectors of each segment, or twice k
 MANY = 300_000  # passages of the collection by which the shares below were chosen
 FIRST_OF_SHARE = 0.1  # the part of the share that is read first if words give no threshold
@@ -118,7 +119,8 @@ class _NearSearch:
         """Return the best documents by words."""
         positions, lexical = NO_ROWS, NO_SCORES
         if len(self.query.keys):
-            positions, lexical = best_by_words(self.segments, self.query, most, 0.0, self.masks)
+            pruning = min(self.pruning, PRUNED_WORDS)
+            positions, lexical = best_by_words(self.segments, self.query, most, pruning, self.masks)
         return Candidates(positions, lexical, dense_scores_of(self.segments, positions, self.query, self.best))
 
     def shares(self, is_open: bool) -> list[float]:
@@ -150,9 +152,9 @@ class _NearSearch:
         bases = self.segments.table[:, BASE]
         found = [base + self._rows(at, clusters[at], least, most) for at, base in enumerate(bases)]
         positions = np.setdiff1d(np.concatenate(found), held.positions, assume_unique=True)
-        lexical = rerank(self.segments, positions, self.query)
         dense = dense_scores_of(self.segments, positions, self.query, self.best)
-        return held.and_more(Candidates(positions, lexical, dense))
+        positions, dense = positions[dense >= least], dense[dense >= least]
+        return held.and_more(Candidates(positions, rerank(self.segments, positions, self.query), dense))
 
     def _rows(self, at: int, clusters: Ints, least: float, most: int | None) -> Ints:
         """Return the rows of a segment that may reach `least`, in rising order."""
