@@ -19,6 +19,7 @@ from denslice.bench.bench_table import MISSED, is_good, reported, table
 from denslice.capacity.plan import CapacityPlan, Need, plan, rates
 from denslice.reproduce.table_page import markdown, refresh
 from journal import RESULTS, ROOT, Line, cited, lines
+from large_pages import large_tables
 from recall_plot import SECONDS, quality_against_seconds, recall_against_time, time_against_size
 from word_pages import word_tables
 
@@ -33,7 +34,7 @@ def main() -> None:
         "files": {"sync": sync_rate(), "markdown": markdown_rates(), "rates": reading_rates()},
         "gpu": gpu(),
         "lab-notes": {"tries": tries(), "phrases": phrases(), "looks": looks()},
-        "large-collections": {"large_collections": large_collections()},
+        "large-collections": large_tables(),
         "living-index": {
             "commits": commits(),
             "levels": levels(),
@@ -416,20 +417,6 @@ def _value_at(points: Sequence[Mapping[str, float]], time: float) -> str:
     """Return the nDCG@10 that the last point up to a time has; a dash before the first."""
     before = [one["ndcg@10"] for one in points if one["seconds"] <= time]
     return f"{before[-1]:.3f}" if before else "–"
-
-
-def large_collections() -> str:
-    """Return recall and time of searches that read some of the vectors, beside those that read all."""
-    line = lines("large_collections")[-1]
-    rows = []
-    for mode, found in line["figures"].items():
-        for one in found:
-            k = one["k"]
-            recalls = [f"{one[name]:.4f}" for name in ("recall@10", f"recall@{k}")]
-            times = [f"{one[name]:.2f}" for name in ("p50_ms", "p95_ms")]
-            rows.append([mode, str(k), f"{one['pruning']:g}", *recalls, *times])
-    head = ["mode", "k", "pruning", "of the ten best", "of the k best", "p50 ms", "p95 ms"]
-    return f"{markdown(head, rows)}\n\n{cited('large_collections', [line])}"
 
 
 def cluster() -> str:

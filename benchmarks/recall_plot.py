@@ -73,6 +73,18 @@ def time_against_size(lines: Sequence[Line]) -> bytes:
     return _svg(figure)
 
 
+def time_by_documents(curves: Mapping[str, Sequence[tuple[int, float]]]) -> bytes:
+    """Return an SVG of milliseconds by number of documents, with a line for each kind of search."""
+    figure = _figure(6.6, 3.8)
+    panel = figure.subplots()
+    for (name, places), colour, marker in zip(curves.items(), (OURS, *COLOURS), MARKERS, strict=False):
+        panel.plot(*zip(*places, strict=True), color=colour, marker=marker, markersize=4, linewidth=1.2, label=name)
+    panel.set(xscale="log", yscale="log", xlabel="documents", ylabel="milliseconds a query, p50, one core")
+    panel.grid(color=GRID, linewidth=0.6)
+    panel.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5))
+    return _svg(figure)
+
+
 def quality_against_seconds(line: Line) -> bytes:
     """Return an SVG of nDCG@10 by seconds since the start: each contender begins at its first possible search."""
     figure = _figure(8.4, 3.8)

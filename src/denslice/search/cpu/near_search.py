@@ -25,7 +25,7 @@ from denslice.store.segment import Segment
 from denslice.vectors import Floats, Ints
 
 MOST_K = 1_000  # above it, the products of all vectors are computed
-BY_WORDS = 200  # candidates by words, or three times k
+BY_WORDS = 200  # candidates by words, or twice k
 PRUNED_WORDS = 0.1  # the most pruning of words: what they miss would be compared with a threshold that is too high
 BY_VECTORS = 1_000  # candidates by vectors of each segment, or twice k
 MANY = 300_000  # passages of the collection by which the shares below were chosen
@@ -46,7 +46,7 @@ class Reading(NamedTuple):
         return float(min(1.0, (1 - pruning) ** self.power * (MANY / max(1, passages)) ** self.falling))
 
 
-BESIDE_WORDS, ALONE = Reading(9, 0.5), Reading(5, 0.2)
+BESIDE_WORDS, ALONE = Reading(8, 0.5), Reading(4, 0.2)
 
 
 class Candidates(NamedTuple):
@@ -78,7 +78,7 @@ def is_near(segments: Parts, query: QueryVectors, options: SearchOptions) -> boo
 
 def search_near(segments: Parts, query: QueryVectors, options: SearchOptions, masks: Sequence[Mask]) -> Found:
     """Return the k best documents, or with pruning those of the candidates."""
-    k, most = min(options.k, segments.docs), max(BY_WORDS, 3 * options.k)
+    k, most = min(options.k, segments.docs), max(BY_WORDS, 2 * options.k)
     near = _NearSearch(segments, query, options, masks)
     held = near.by_words(most)
     others = float(held.lexical.min()) if len(held.lexical) == most else 0.0  # other documents have at most this
