@@ -46,7 +46,7 @@ class Reading(NamedTuple):
         return float(min(1.0, (1 - pruning) ** self.power * (MANY / max(1, passages)) ** self.falling))
 
 
-BESIDE_WORDS, ALONE = Reading(8, 0.5), Reading(4, 0.2)
+BESIDE_WORDS, ALONE = Reading(7, 0.5), Reading(4, 0.2)
 
 
 class Candidates(NamedTuple):
@@ -84,9 +84,9 @@ def search_near(segments: Parts, query: QueryVectors, options: SearchOptions, ma
     others = float(held.lexical.min()) if len(held.lexical) == most else 0.0  # other documents have at most this
     few = max(BY_VECTORS, 2 * options.k)
     for share in near.shares(len(held.positions) < k):
-        held = near.with_near(held, near.nearest_clusters(share), _least(held, k) - others, few)
+        held = near.with_near(held, near.nearest_clusters(share), k, others, few)
     if options.pruned_vectors == 0:
-        held = near.with_near(held, near.every_cluster(), _least(held, k) - others)
+        held = near.with_near(held, near.every_cluster(), k, others)
     return rank(segments, *held, options.k)
 
 
@@ -143,18 +143,27 @@ class _NearSearch:
         return [np.arange(0 if (c := _clusters(s)) is None else len(c.centres)) for s in self.segments]
 
     def with_near(
-        self, held: Candidates, clusters: Sequence[Ints], least: float, most: int | None = None
+        self, held: Candidates, clusters: Sequence[Ints], k: int, others: float, most: int | None = None
     ) -> Candidates:
-        """Return the candidates, and those documents of these clusters whose dense scores may reach `least`.
+        """Return the candidates, and those documents of these clusters that may be among the k best.
 
-        If `most` is given, not more than so many of each segment are added.
+        Words add at most `others` to a document that is not held. If `most` is given, not more than so many documents
+        of each segment are added.
         """
-        bases = self.segments.table[:, BASE]
-        found = [base + self._rows(at, clusters[at], least, most) for at, base in enumerate(bases)]
-        positions = np.setdiff1d(np.concatenate(found), held.positions, assume_unique=True)
+        least = _least(held, k) - others
+        found = [self._rows(at, clusters[at], least, most) for at in range(len(self.segments))]
+        every = [base + rows for base, rows in zip(self.segments.table[:, BASE], found, strict=True)]
+        positions = np.setdiff1d(np.concatenate(every), held.positions, assume_unique=True)
         dense = dense_scores_of(self.segments, positions, self.query, self.best)
-        positions, dense = positions[dense >= least], dense[dense >= least]
-        return held.and_more(Candidates(positions, rerank(self.segments, positions, self.query), dense))
+        while len(positions):  # the nearest first: they raise the threshold for the others
+            first = dense >= np.partition(dense, -min(len(dense), 2 * k))[-min(len(dense), 2 * k)]
+            first &= dense >= least
+            lexical = rerank(self.segments, positions[first], self.query)
+            held = held.and_more(Candidates(positions[first], lexical, dense[first]))
+            least = _least(held, k) - others
+            rest = ~first & (dense >= least)
+            positions, dense = positions[rest], dense[rest]
+        return held
 
     def _rows(self, at: int, clusters: Ints, least: float, most: int | None) -> Ints:
         """Return the rows of a segment that may reach `least`, in rising order."""
