@@ -25,7 +25,8 @@ from denslice.store.segment import Segment
 from denslice.vectors import Floats, Ints
 
 MOST_K = 1_000  # above it, the products of all vectors are computed
-BY_WORDS = 200  # candidates by words, or twice k
+BY_WORDS = 200  # candidates by words, at least
+WORDS_PER_K = 4  # candidates by words for each document that is asked for
 PRUNED_WORDS = 0.1  # the most pruning of words: what they miss would be compared with a threshold that is too high
 BY_VECTORS = 1_000  # candidates by vectors of each segment, or twice k
 MANY = 300_000  # passages of the collection by which the shares below were chosen
@@ -78,7 +79,7 @@ def is_near(segments: Parts, query: QueryVectors, options: SearchOptions) -> boo
 
 def search_near(segments: Parts, query: QueryVectors, options: SearchOptions, masks: Sequence[Mask]) -> Found:
     """Return the k best documents, or with pruning those of the candidates."""
-    k, most = min(options.k, segments.docs), max(BY_WORDS, 2 * options.k)
+    k, most = min(options.k, segments.docs), max(BY_WORDS, WORDS_PER_K * options.k)
     near = _NearSearch(segments, query, options, masks)
     held = near.by_words(most)
     others = float(held.lexical.min()) if len(held.lexical) == most else 0.0  # other documents have at most this
@@ -153,7 +154,7 @@ class _NearSearch:
         least = _least(held, k) - others
         found = [self._rows(at, clusters[at], least, most) for at in range(len(self.segments))]
         every = [base + rows for base, rows in zip(self.segments.table[:, BASE], found, strict=True)]
-        positions = np.setdiff1d(np.concatenate(every), held.positions, assume_unique=True)
+        positions = _without(np.concatenate(every), held.positions)
         dense = dense_scores_of(self.segments, positions, self.query, self.best)
         while len(positions):  # the nearest first: they raise the threshold for the others
             first = dense >= np.partition(dense, -min(len(dense), 2 * k))[-min(len(dense), 2 * k)]
@@ -181,7 +182,8 @@ class _NearSearch:
                 rows, bounds = rows[allowed], bounds[allowed]
         high = bounds >= least
         rows, bounds = rows[high], bounds[high]
-        return np.unique(rows if most is None else rows[best_of(bounds, most)])
+        rows = rows if most is None else rows[best_of(bounds, most)]
+        return np.sort(rows) if segment.passage_starts is None else np.unique(rows)  # of several passages, or of one
 
     def _in_clusters(self, segment: Segment, chosen: Ints, least: float) -> tuple[Ints, Floats]:
         """Return the rows of the passages in these clusters that may reach `least`, and bounds of their products.
@@ -196,6 +198,15 @@ class _NearSearch:
         firsts, ends = starts[chosen], starts[chosen + 1]
         places, bounds = places_reaching(segment.dense.stored, firsts, ends, self.whole, least)
         return _rows_of(segment, clusters.passages[places].astype(np.int64)), bounds
+
+
+def _without(positions: Ints, held: Ints) -> Ints:
+    """Return the positions that are not held."""
+    if not len(held):
+        return positions
+    held = np.sort(held)
+    found: Ints = positions[held[np.searchsorted(held, positions).clip(max=len(held) - 1)] != positions]
+    return found
 
 
 def _clusters(segment: Segment) -> Clusters | None:

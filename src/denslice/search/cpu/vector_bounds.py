@@ -28,13 +28,13 @@ class WholeQuery(NamedTuple):
         A vector is c + e, where c is what its high bytes say and e is no longer than its error. A query is w + d, where
         w is made of whole numbers. So q · v = w · c + d · c + q · e, and no number of c is above scale · 2^BITS.
         """
-        exact = query.astype(np.float64)
         largest = min(2**15 - 1, (2**31 - 1) // (128 * max(1, len(query))))
-        unit = float(np.abs(exact).max(initial=0)) / largest or 1.0
-        numbers = np.rint(exact / unit)
-        length, lost = float(np.linalg.norm(exact)), float(np.linalg.norm(exact - unit * numbers))
+        unit = float(max(query.max(initial=0), -query.min(initial=0))) / largest or 1.0
+        numbers = np.rint(query / np.float32(unit))
+        rest = query - np.float32(unit) * numbers
+        length, lost = float(query @ query) ** 0.5, float(rest @ rest) ** 0.5
         longest = 2.0**BITS * len(query) ** 0.5  # of c, in scales
-        most = MIDDLE * unit * float(numbers.sum()) + (lost + ROUNDING * length) * longest
+        most = MIDDLE * unit * float(numbers.sum(dtype=np.float64)) + (lost + ROUNDING * length) * longest
         return cls(
             numbers.astype(np.int16),
             np.float32(HIGH * unit),
