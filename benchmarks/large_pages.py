@@ -31,6 +31,8 @@ def large_tables() -> dict[str, str]:
         "topics": f"{markdown(*of_topics(topics))}\n\n{cited('large_collections', topics)}",
         "builds": f"{markdown(*of_builds(builds))}\n\n{cited('build_topics', list(builds.values()))}",
     }
+    if many := [line for line in lines("needles") if line["configuration"].get("notes", 5) > 5]:
+        tables["needles"] = f"{markdown(*of_needles(many[-1]))}\n\n{cited('needles', many[-1:])}"
     for name in ("hybrid_contenders", "word_contenders"):
         if some := lines(name):
             tables[name] = f"{contender_table(some[-1]['figures'])}\n\n{cited(name, [some[-1]])}"
@@ -72,6 +74,15 @@ def of_builds(by_documents: dict[int, Line]) -> tuple[list[str], list[list[str]]
         memory = f"{found['peak_anonymous_bytes'] / 1e9:.1f}"
         rows.append([f"{documents:,}", f"{found['seconds']:,.0f}", f"{found['bytes'] / 1e9:.2f}", memory])
     return ["documents", "seconds", "GB on disk", "GB of memory at most"], rows
+
+
+def of_needles(line: Line) -> tuple[list[str], list[list[str]]]:
+    """Return a row for each kind of needle, and how many are found without and with pruning."""
+    (found,), total = line["figures"].values(), line["configuration"]["needles"]
+    _, pruning = line["configuration"]["prunings"]
+    names = [name for name in found if f"{name}, pruning {pruning:g}" in found]
+    rows = [[name, *(f"{found[one]} of {total}" for one in (name, f"{name}, pruning {pruning:g}"))] for name in names]
+    return ["needle", "exact", f"pruning {pruning:g}"], rows
 
 
 def curves(some: Sequence[Line]) -> dict[str, list[tuple[int, float]]]:

@@ -1,9 +1,10 @@
 """Hides needles in long notes and looks for them: words that occur once, and sentences that are asked for.
 
     python benchmarks/needles.py COLLECTIONS [--hay acl-title-abstract] [--sentences squad-dev] [--words 20000 200000]
+    python benchmarks/needles.py COLLECTIONS --words 2000 --notes 4000 --quick --prunings 0 0.3
 
-A note is made of the texts of one collection. At ten places of each of five notes stand a word that occurs nowhere
-else and, in the middle of another paragraph, a sentence of another collection. A word is found if the best document or
+A note is made of the texts of one collection. At ten places of each of the first five notes stand a word that occurs
+nowhere else and, in the middle of another paragraph, a sentence of another collection. A word is found if the best document or
 passage holds it. A sentence is asked for by itself and by a question: one of its collection, whose paragraph has no
 sentence that shares more words with it, so that some questions are answered by another sentence than this. Appends a
 line to results/needles.jsonl.
@@ -48,8 +49,9 @@ def main() -> None:
     given = _arguments()
     figures = {str(words): measured(given, words) for words in given.words}
     print(figures)
+    asked = {"notes": given.notes, "level": given.level, "prunings": given.prunings}
     configuration = {"hay": given.hay, "sentences": given.sentences, "encoder": "mini", "needles": NOTES * PLACES}
-    print(journal.append("needles", PACKAGES, configuration, figures))
+    print(journal.append("needles", PACKAGES, configuration | asked, figures))
 
 
 def measured(given: argparse.Namespace, words: int) -> dict[str, Any]:
@@ -58,24 +60,28 @@ def measured(given: argparse.Namespace, words: int) -> dict[str, Any]:
     with TemporaryDirectory(prefix="denslice-needles-") as folder:
         index = Index.create(Path(folder, "it.idx"), "mini")
         began = time.perf_counter()
-        index.add(docs)
+        index.add(docs, level=given.level)
         seconds = round(time.perf_counter() - began, 1)
         cost = {"passages": index.info().passages, "seconds": seconds, "bytes": index.info().bytes}
-        return found(index, needles) | cost
+        counts: dict[str, int] = {}
+        for pruning in given.prunings:
+            of_pruning = found(index, needles, pruning)
+            counts |= {name + (f", pruning {pruning:g}" if pruning else ""): of_pruning[name] for name in of_pruning}
+        return counts | cost
 
 
-def found(index: Index, needles: Sequence[Needle]) -> dict[str, int]:
+def found(index: Index, needles: Sequence[Needle], pruning: float | None) -> dict[str, int]:
     """Return how many needles are found in each way."""
     counts: dict[str, int] = {}
     for needle in needles:
         for mode in ("lexical", "hybrid"):
-            document = index.search(needle.word, 1, mode=mode)
-            passage = index.search(needle.word, 1, mode=mode, group=False)
+            document = index.search(needle.word, 1, mode=mode, pruning=pruning)
+            passage = index.search(needle.word, 1, mode=mode, group=False, pruning=pruning)
             _count(counts, f"word, document, {mode}", bool(document) and document.ids[0] == needle.note)
             _count(counts, f"word, passage, {mode}", bool(passage) and needle.word in passage[0].text)
         for mode in ("lexical", "dense", "hybrid"):
             for asked, text in (("itself", needle.sentence), ("question", needle.question)):
-                passages = [hit.text for hit in index.search(text, 3, mode=mode, group=False)]
+                passages = [hit.text for hit in index.search(text, 3, mode=mode, group=False, pruning=pruning)]
                 _count(counts, f"sentence by {asked}, {mode}, first", needle.sentence in passages[0])
                 _count(counts, f"sentence by {asked}, {mode}, first three", any(needle.sentence in p for p in passages))
     return counts
@@ -86,11 +92,11 @@ def notes(given: argparse.Namespace, words: int) -> tuple[list[Doc], list[Needle
     hay = (doc.text for doc in read_docs([given.folder / given.hay]))
     asked = questions(given.folder, given.sentences)
     docs, needles = [], []
-    for number in range(NOTES):
+    for number in range(given.notes):
         paragraphs: list[str] = []
         while sum(len(one.split()) for one in paragraphs) < words:
             paragraphs += [next(hay) for _ in range(20)]
-        for place in range(PLACES):
+        for place in range(PLACES if number < NOTES else 0):
             question, sentence = next(asked)
             at = (2 * place + 1) * len(paragraphs) // (2 * PLACES)
             word = f"zyxo{number}q{place}v"
@@ -133,6 +139,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--hay", default="acl-title-abstract")
     parser.add_argument("--sentences", default="squad-dev")
     parser.add_argument("--words", type=int, nargs="+", default=[20_000, 200_000])
+    parser.add_argument("--notes", type=int, default=NOTES, help="how many there are; the first five have needles")
+    parser.add_argument("--quick", dest="level", action="store_const", const="quick", default="full")
+    parser.add_argument("--prunings", type=float, nargs="+", default=[None], help="the default is that of a search")
     return parser.parse_args()
 
 

@@ -77,7 +77,7 @@ def long_quality() -> str:
 
 def needles() -> str:
     """Return how many needles are found, from the newest run."""
-    line = lines("needles")[-1]
+    line = [one for one in lines("needles") if one["configuration"].get("notes", 5) == 5][-1]
     figures, total = line["figures"], line["configuration"]["needles"]
     names = [name for name in next(iter(figures.values())) if name.startswith(("word", "sentence"))]
     rows = [[name, *(f"{one[name]} of {total}" for one in figures.values())] for name in names]
