@@ -4,10 +4,10 @@
     python benchmarks/needles.py COLLECTIONS --words 2000 --notes 4000 --quick --prunings 0 0.3
 
 A note is made of the texts of one collection. At ten places of each of the first five notes stand a word that occurs
-nowhere else and, in the middle of another paragraph, a sentence of another collection. A word is found if the best document or
-passage holds it. A sentence is asked for by itself and by a question: one of its collection, whose paragraph has no
-sentence that shares more words with it, so that some questions are answered by another sentence than this. Appends a
-line to results/needles.jsonl.
+nowhere else and, in the middle of another paragraph, a sentence of another collection. A word is found if the best
+document or passage holds it. A sentence is asked for by itself and by a question: one of its collection, whose
+paragraph has no sentence that shares more words with it, so that some questions are answered by another sentence than
+this. Appends a line to results/needles.jsonl.
 """
 
 from __future__ import annotations
