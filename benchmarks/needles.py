@@ -1,7 +1,7 @@
 """Hides needles in long notes and looks for them: words that occur once, and sentences that are asked for.
 
     python benchmarks/needles.py COLLECTIONS [--hay acl-title-abstract] [--sentences squad-dev] [--words 20000 200000]
-    python benchmarks/needles.py COLLECTIONS --words 2000 --notes 4000 --quick --prunings 0 0.3
+    python benchmarks/needles.py COLLECTIONS --words 4000 --notes 1500 --quick --prunings 0 0.3
 
 A note is made of the texts of one collection. At ten places of each of the first five notes stand a word that occurs
 nowhere else and, in the middle of another paragraph, a sentence of another collection. A word is found if the best
