@@ -98,7 +98,7 @@ def notes(given: argparse.Namespace, words: int) -> tuple[list[Doc], list[Needle
             paragraphs += [next(hay) for _ in range(20)]
         for place in range(PLACES if number < NOTES else 0):
             question, sentence = next(asked)
-            at = (2 * place + 1) * len(paragraphs) // (2 * PLACES)
+            at = min((2 * place + 1) * len(paragraphs) // (2 * PLACES), len(paragraphs) - 2)
             word = f"zyxo{number}q{place}v"
             paragraphs[at] = _inserted(paragraphs[at], sentence)
             paragraphs[at + 1] += f" {word}."
