@@ -1,4 +1,4 @@
-"""Takes the pictures of the search page in docs/, from live pages in chromium: python benchmarks/page_pictures.py
+"""Takes the pictures of the search page and of a notebook in docs/, in chromium: python benchmarks/page_pictures.py
 
 The picture of ten scripts needs fonts for them; on Debian: apt-get install fonts-noto-core fonts-noto-cjk
 """
@@ -25,6 +25,8 @@ from ten_scripts import QUESTIONS, ten_scripts_index  # noqa: E402
 
 SIZE = {"width": 1000, "height": 800}
 TILE = 500  # pixels of the page of one question
+VIEW = 560  # pixels of the view of a notebook
+THEME = ":root { color-scheme: light dark } body { margin: 0; padding: 14px 14px 6px }"  # of a reader's system
 SHEET = """<!doctype html><style>
   body {{ margin: 0; padding: 16px; background: #fbfbfd; }}
   body {{ display: grid; grid-template-columns: 1fr 1fr; gap: 18px 16px; }}
@@ -41,6 +43,7 @@ def main() -> None:
         with live(ten_scripts_index(f"{folder}/scripts.idx")) as served:
             take_dark(browser, served.address)
             take_scripts(browser, served.address)
+        take_notebook(browser, f"{folder}/notes.idx")
 
 
 def take_dark(browser: Any, address: str) -> None:
@@ -57,6 +60,25 @@ def take_scripts(browser: Any, address: str) -> None:
     with opened(browser, "about:blank", {"width": 2 * TILE, "height": 100}) as page:
         page.set_content(SHEET.format(tiles=tiles))
         page.screenshot(path=DOCS / "page-scripts.png", full_page=True)
+
+
+def take_notebook(browser: Any, path: str) -> None:
+    """Take a picture of a ranking and an explanation as a notebook shows them, light beside dark."""
+    index = Index.create(path)
+    index.sync(ROOT / "examples" / "notes")
+    hits = index.search("how do I keep a loaf from going stale", k=2)
+    cells = f"{hits._repr_html_()}{hits.explain(hits.ids[0])._repr_html_()}"
+    tiles = "".join(f"<div>{view(browser, cells, colours)}</div>" for colours in ("light", "dark"))
+    with opened(browser, "about:blank", {"width": 2 * VIEW + 48, "height": 100}) as page:
+        page.set_content(SHEET.format(tiles=tiles))
+        page.screenshot(path=DOCS / "notebook.png", full_page=True)
+
+
+def view(browser: Any, cells: str, colours: str) -> str:
+    """Return an image of cells as a reader sees them whose system is light or dark, as HTML."""
+    with opened(browser, "about:blank", {"width": VIEW, "height": 100}, colours) as page:
+        page.set_content(f"<!doctype html><style>{THEME}</style>{cells}")
+        return image(page.locator("body"))
 
 
 def docs_index(path: str) -> Index:

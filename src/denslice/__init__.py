@@ -19,6 +19,7 @@ from denslice.errors import (
     UnavailableError,
 )
 from denslice.gip import gip
+from denslice.index.async_index import AsyncIndex
 from denslice.index.index import Index, open_index
 from denslice.index.index_info import IndexInfo
 from denslice.queries import Clause, Query
@@ -30,6 +31,7 @@ from denslice.vectors import Encoded, Slices
 __version__ = "0.1.0"
 
 __all__ = [
+    "AsyncIndex",
     "Clause",
     "DensliceError",
     "DensliceWarning",

@@ -12,12 +12,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, overload
 
 from denslice.errors import InputError
 from denslice.hit_tables import arrow_table, pandas_table
+from denslice.html_views import DENSE, WORDS, HitView, ScorePart, explanation_html, number, ranking_html
 from denslice.marked_text import Highlight
 from denslice.records import Doc, given_id
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
+
+SHOWN_HITS = 20  # of a ranking in a notebook
+SNIPPET = 240  # characters of a passage that are shown if no word of the query is in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,12 @@ class Passage:
     def is_whole(self) -> bool:
         """Whether the passage is all of its document."""
         return self.end - self.start == self.document_length
+
+    @property
+    def place(self) -> str:
+        """Where the passage is in its document, such as `Install › Linux, page 3, passage 7`; "" if it is all of it."""
+        page = "" if self.page is None else f"page {self.page}"
+        return "" if self.is_whole else ", ".join(filter(None, [self.heading, page, f"passage {self.number}"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +223,12 @@ class Ranking(Sequence[Hit]):
         """Return the hits as an Arrow table with the columns of `to_pandas`."""
         return arrow_table([hit.to_dict() for hit in self], self.passages)
 
+    def _repr_html_(self) -> str:
+        """Return the first hits as a notebook shows them."""
+        notes = [f"Searched for: {', '.join(map(str, self.corrections))}"] if self.corrections else []
+        notes += [f"No answer from {', '.join(self.missing)}: hits may be missing."] if self.missing else []
+        return ranking_html([_hit_view(hit) for hit in self._hits[:SHOWN_HITS]], len(self), notes)
+
     def __len__(self) -> int:
         return len(self.ids)
 
@@ -262,3 +278,39 @@ class Explanation:
     passage: int | None = None
     conditions: tuple[str, ...] = ()
     corrections: tuple[str, ...] = ()
+
+    def _repr_html_(self) -> str:
+        """Return the parts of the score as a notebook shows them."""
+        parts = [*_dense_parts(self), *map(_word_part, self.terms)]
+        lost = list(map(_word_part, self.lost))
+        return explanation_html(self.id, self.score, parts, lost, ", ".join((*self.corrections, *self.conditions)))
+
+
+# --- what a notebook shows
+
+
+def _hit_view(hit: Hit) -> HitView:
+    """Return a hit with its best snippet, or with the beginning of its best passage if that has no marks."""
+    marked = {one.field: one for one in reversed(hit.highlights)}  # of several snippets of a field, the first
+    title = marked.get("title") or Highlight("title", hit.title, 0, ())
+    snippet = marked.get("text") or _beginning(hit)
+    place = hit.passages[0].place if hit.passages else ""
+    return HitView(title, hit.id, hit.score, hit.lexical, hit.dense, snippet, len(hit.text), place)
+
+
+def _beginning(hit: Hit) -> Highlight:
+    best = hit.passages[0] if hit.passages else Passage(0, hit.text, 0, len(hit.text))
+    start = best.start if best.document_length == len(hit.text) else 0  # the text of a hit may be that of the passage
+    return Highlight("text", best.text[:SNIPPET], start, ())
+
+
+def _word_part(term: Term) -> ScorePart:
+    name = f"{term.token} (hash collision)" if term.collision else term.token
+    return ScorePart(name, WORDS, term.contribution, f"{number(term.query_weight)} × {number(term.doc_weight)}")
+
+
+def _dense_parts(why: Explanation) -> list[ScorePart]:
+    """Return the dense score, or in a document of several passages what the best one and all of them add to it."""
+    best, mean = f"dense, best passage {why.passage}", "dense, mean of all"
+    shares = {best: why.best, mean: why.mean} if why.best or why.mean else {"dense": why.dense}
+    return [ScorePart(name, DENSE, share) for name, share in shares.items() if share]

@@ -108,6 +108,10 @@ class Index(SearchVerbs):
         told = f"{len(self):,} documents, {self.reader.snapshot.manifest.encoder}, generation {self.generation}"
         return f"<{type(self).__name__} {str(self.path)!r}: {told}>"
 
+    def _repr_html_(self) -> str | None:
+        """Return the index as a notebook shows it; None, for which its text is shown, if it is closed."""
+        return None if self._shown is None else self.info()._repr_html_()
+
     def __reduce__(self) -> tuple[Any, ...]:
         identity, options = self.reader.snapshot.manifest.identity, self.reader.searcher.options
         return _reopened, (type(self), str(self.path), identity, options.device, options.leave_out, self.reader.queries)

@@ -8,6 +8,7 @@ from typing import Any
 
 from denslice import encoders
 from denslice.encoders.chunk_terms import FORM
+from denslice.html_views import card_html
 from denslice.store.manifest import QUICK
 from denslice.store.snapshot import Snapshot
 
@@ -78,3 +79,17 @@ class IndexInfo:
 
     def __getitem__(self, name: str) -> Any:
         return self.to_dict()[name]
+
+    def _repr_html_(self) -> str:
+        """Return the description as a notebook shows it."""
+        facts = {
+            "documents": f"{self.documents:,}",
+            "passages": "" if self.passages is None else f"{self.passages:,}",
+            "at the quick level": f"{self.quick:,}" if self.quick else "",
+            "encoder": self.encoder,
+            "slices": f"{self.slices:,}, {self.slicing}" if self.slices else "",
+            "filterable": ", ".join(self.filterable),
+            "size": f"{self.bytes / 1e6:,.1f} MB",
+            "last commit": f"{self.generation:,}",
+        }
+        return card_html(self.path, {name: fact for name, fact in facts.items() if fact})
