@@ -25,7 +25,7 @@ from denslice.store.segment import Segment
 from denslice.vectors import Floats, Ints
 
 MOST_K = 1_000  # above it, the products of all vectors are computed
-BY_WORDS = 200  # candidates by words, at least
+BY_WORDS = 400  # candidates by words, at least
 WORDS_PER_K = 4  # candidates by words for each document that is asked for
 PRUNED_WORDS = 0.1  # the most pruning of words: what they miss would be compared with a threshold that is too high
 BY_VECTORS = 1_000  # candidates by vectors of each segment, or twice k
