@@ -38,7 +38,7 @@ TEXT = "\n\n".join(
     f"# Part {number}\n\n" + f"The keeper of lamp {number} writes that the oil burns low tonight. " * 12
     for number in range(30)
 )
-DOCS = [
+DOCS: list[dict[str, Any]] = [
     {"id": "notes/roses.md", "title": "Roses", "text": "Prune roses in March, above a bud.", "year": 2021},
     {"id": "notes/50 % shade?.md", "title": "Shade", "text": "Ferns like shade, and roses do not.", "year": 2023},
     {"id": "long", "title": "Log of a lighthouse", "text": TEXT},
@@ -83,8 +83,8 @@ def connected(index: Index, work: Work, allowed: int = USUAL_TOKENS, writable: b
 
 def found(result: CallToolResult) -> dict[str, Any]:
     assert not result.is_error, text_of(result)
-    assert result.structured_content is not None
-    return result.structured_content
+    answer: dict[str, Any] = result.structured_content
+    return answer
 
 
 def text_of(result: CallToolResult) -> str:
@@ -115,9 +115,10 @@ async def resource_text(client: Client, uri: str) -> str:
 @asynccontextmanager
 async def over_stdio(folder: Path, *options: str) -> AsyncIterator[Client]:
     """A client of `denslice mcp` in a process of its own. What the process writes to stderr is thrown away."""
-    command, *arguments = [*DENSLICE, "mcp", str(folder), *options]
+    arguments = [*DENSLICE[1:], "mcp", str(folder), *options]
+    process = StdioServerParameters(command=DENSLICE[0], args=arguments)
     with Path(os.devnull).open("w") as log:
-        async with Client(stdio_client(StdioServerParameters(command=command, args=arguments), errlog=log)) as client:
+        async with Client(stdio_client(process, errlog=log)) as client:
             yield client
 
 
@@ -164,7 +165,7 @@ async def tour(client: Client) -> None:
     listed = found(await client.call_tool("list", {}))
     assert [one["id"] for one in listed["documents"]] == [doc["id"] for doc in DOCS]
     uris = [resource.uri for resource in (await client.list_resources()).resources]
-    assert uris == [document_uri(str(doc["id"])) for doc in DOCS]
+    assert uris == [document_uri(doc["id"]) for doc in DOCS]
     assert "Ferns like shade" in await resource_text(client, uris[1])
     templates = (await client.list_resource_templates()).resource_templates
     assert [one.uri_template for one in templates] == ["denslice://documents/{+id}"]
@@ -235,7 +236,7 @@ def test_search_filters_skips_and_says_what_it_corrected(index: Index) -> None:
     assert [hit["id"] for hit in since["passages"]] == ["notes/50 % shade?.md"]
     both = [hit["id"] for hit in found(asked(index, "search", query="roses"))["passages"]]
     assert [hit["id"] for hit in found(asked(index, "search", query="roses", offset=1))["passages"]] == both[1:]
-    assert found(asked(index, "search", query="rosees"))["corrections"] == ["rosees → roses"]
+    assert found(asked(index, "search", query="lighthuose"))["corrections"] == ["lighthuose → lighthouse"]
 
 
 def test_a_passage_has_its_place_and_get_returns_the_text_around_it(index: Index) -> None:
@@ -344,13 +345,10 @@ def test_an_empty_index_answers(tmp_path: Path) -> None:
         ("search", {"query": "roses", "where": {"year": {"above": 3}}}, "above"),
         ("search", {"query": "roses", "k": 0}, "greater than or equal to 1"),
         ("search", {"query": "roses", "filter": {"year": 3}}, "no argument 'filter'; it takes query, k, where"),
-        ("search", {"query": 'a "phrase -roses'}, ""),
     ],
 )
 def test_an_error_says_what_to_do(index: Index, tool: str, given: dict[str, Any], told: str) -> None:
-    result = asked(index, tool, **given)
-    assert told in text_of(result)
-    assert result.is_error or not told
+    assert told in refused(asked(index, tool, **given))
 
 
 def test_a_filter_on_a_field_that_no_document_has_is_a_warning(index: Index) -> None:

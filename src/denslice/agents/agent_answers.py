@@ -48,7 +48,7 @@ class PassageText(BaseModel):
     length: int = Field(description="Characters of the document's text.")
     score: float
     text: str
-    is_cut: bool = Field(False, description="Whether the end of the text is missing.")
+    is_cut: bool = Field(default=False, description="Whether the end of the text is missing.")
 
     def readable(self) -> str:
         """Return the place, the title and the text."""
@@ -64,7 +64,7 @@ class SearchAnswer(AgentAnswer):
     """Passages, best first."""
 
     passages: list[PassageText]
-    left_out: int = Field(0, description="Passages that were found but do not fit the budget of tokens.")
+    left_out: int = Field(default=0, description="Passages that were found but do not fit the budget of tokens.")
     corrections: list[str] = Field(default=[], description="Words that were taken for others: `recieve → receive`.")
 
     def readable(self) -> str:
@@ -91,7 +91,7 @@ class DocumentPart(AgentAnswer):
     end: int
     length: int = Field(description="Characters of the document's text.")
     passages: int = Field(description="Number of passages of the document.")
-    next: int | None = Field(None, description="The `start` that reads on; null at the end of the document.")
+    next: int | None = Field(default=None, description="The `start` that reads on; null at the end of the document.")
 
     def readable(self) -> str:
         """Return title, metadata, text, and how to read on."""
@@ -116,7 +116,7 @@ class ScoreAnswer(AgentAnswer):
     words: float = Field(description="What the words add that the query and the document share.")
     meaning: float = Field(description="What the dense vectors add, by which meaning is compared.")
     terms: list[ScoreTerm] = Field(description="The words, the strongest first.")
-    terms_left_out: int = Field(0, description="Weaker words that do not fit the budget of tokens.")
+    terms_left_out: int = Field(default=0, description="Weaker words that do not fit the budget of tokens.")
     conditions: list[str] = Field(description="Conditions of the query, which say what is found and add no score.")
     corrections: list[str]
 
@@ -145,7 +145,7 @@ class ListAnswer(AgentAnswer):
     documents: list[DocumentLine]
     total: int = Field(description="Documents of the whole index.")
     filterable: list[str] = Field(description="Metadata fields with an index, for which filters are fast.")
-    next: int | None = Field(None, description="The `offset` that continues the list; null at its end.")
+    next: int | None = Field(default=None, description="The `offset` that continues the list; null at its end.")
 
     def readable(self) -> str:
         """Return a line for each document, and how to continue."""
