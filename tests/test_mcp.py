@@ -43,6 +43,7 @@ DOCS: list[dict[str, Any]] = [
     {"id": "notes/50 % shade?.md", "title": "Shade", "text": "Ferns like shade, and roses do not.", "year": 2023},
     {"id": "long", "title": "Log of a lighthouse", "text": TEXT},
 ]
+MODES = ("auto", "legacy")  # of the protocol: its last version, and with the handshake of those before
 READING = {"search", "get", "explain", "list"}
 Work = Callable[[Client], Awaitable[None]]
 
@@ -113,12 +114,12 @@ async def resource_text(client: Client, uri: str) -> str:
 
 
 @asynccontextmanager
-async def over_stdio(folder: Path, *options: str) -> AsyncIterator[Client]:
+async def over_stdio(folder: Path, *options: str, mode: str = "auto") -> AsyncIterator[Client]:
     """A client of `denslice mcp` in a process of its own. What the process writes to stderr is thrown away."""
     arguments = [*DENSLICE[1:], "mcp", str(folder), *options]
     process = StdioServerParameters(command=DENSLICE[0], args=arguments)
     with Path(os.devnull).open("w") as log:
-        async with Client(stdio_client(process, errlog=log)) as client:
+        async with Client(stdio_client(process, errlog=log), mode=mode) as client:
             yield client
 
 
@@ -139,13 +140,13 @@ def http_process(folder: Path, *options: str) -> Iterator[str]:
 
 
 @asynccontextmanager
-async def over_http(url: str, key: str) -> AsyncIterator[Client]:
+async def over_http(url: str, key: str, mode: str = "auto") -> AsyncIterator[Client]:
     headers = {"Authorization": f"Bearer {key}"}
     async with (
         httpx2.AsyncClient(headers=headers) as http,
-        Client(streamable_http_client(url, http_client=http)) as one,
+        Client(streamable_http_client(url, http_client=http), mode=mode) as client,
     ):
-        yield one
+        yield client
 
 
 async def tour(client: Client) -> None:
@@ -171,17 +172,18 @@ async def tour(client: Client) -> None:
     assert [one.uri_template for one in templates] == ["denslice://documents/{+id}"]
 
 
-def test_an_agent_searches_reads_explains_and_lists_over_stdio(folder: Path) -> None:
+@pytest.mark.parametrize("mode", MODES)
+def test_an_agent_searches_reads_explains_and_lists_over_stdio(folder: Path, mode: str) -> None:
     async def run() -> None:
-        async with over_stdio(folder) as client:
+        async with over_stdio(folder, mode=mode) as client:
             await tour(client)
 
     anyio.run(run)
 
 
 def test_an_agent_does_the_same_over_http_with_the_key_and_nothing_without(folder: Path) -> None:
-    async def with_key() -> None:
-        async with over_http(url, KEY) as client:
+    async def with_key(mode: str) -> None:
+        async with over_http(url, KEY, mode) as client:
             await tour(client)
 
     async def with_another_key() -> None:
@@ -189,25 +191,50 @@ def test_an_agent_does_the_same_over_http_with_the_key_and_nothing_without(folde
             await client.list_tools()
 
     with http_process(folder) as url:
-        anyio.run(with_key)
+        for mode in MODES:
+            anyio.run(with_key, mode)
         with pytest.raises(ExceptionGroup) as raised:
             anyio.run(with_another_key)
         assert raised.group_contains(MCPError)
         assert status(url, {}) == 401
+        assert status(url, {"Authorization": f"Bearer {KEY}"}, "GET") == 405  # no stream stays open
         assert status(url, {"Authorization": f"Bearer {KEY}", "Host": "evil.example"}) == 421
         assert status(url, {"Authorization": f"Bearer {KEY}", "Origin": "http://evil.example"}) == 403
 
 
-def status(url: str, headers: dict[str, str]) -> int:
+def status(url: str, headers: dict[str, str], method: str = "POST") -> int:
     """The status of a request to list the tools."""
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).encode()
     accepted = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    request = urllib.request.Request(url, body, accepted | headers, method=method)
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, body, accepted | headers), timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=10) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         with error:
             return error.code
+
+
+def test_nothing_but_the_protocol_is_written_to_stdout(folder: Path) -> None:
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    call = {"name": "search", "arguments": {"query": "roses", "where": {"yaer": 1}}}
+    messages = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call},
+    ]
+    command = [*DENSLICE, "mcp", str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdin is not None
+        assert running.stdout is not None
+        running.stdin.writelines(json.dumps(message) + "\n" for message in messages)
+        running.stdin.flush()
+        answers = [json.loads(running.stdout.readline()) for _ in range(2)]
+        running.stdin.close()
+        assert running.stdout.read() == ""
+        assert running.wait(10) == 0
+    assert [answer["id"] for answer in answers] == [1, 2]
+    assert answers[1]["result"]["structuredContent"]["warnings"]
 
 
 def test_with_writable_an_agent_adds_a_document_over_stdio_and_finds_it(folder: Path) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from mcp.server.transport_security import TransportSecuritySettings
-from starlette.types import ASGIApp
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from denslice.agents.agent_server import AgentServer
 from denslice.serve.limits import Access, Limits
@@ -22,7 +23,17 @@ def make_agent_app(server: AgentServer, limits: Limits, access: Access) -> ASGIA
         max_request_body_size=limits.max_write_body,
         transport_security=_origins(access),
     )
-    return GuardMiddleware(app, limits, access, Metrics())
+    return GuardMiddleware(_only_calls(app), limits, access, Metrics())
+
+
+def _only_calls(app: ASGIApp) -> ASGIApp:
+    """Return the app without streams of messages, which it never sends: they would stay open when it stops."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        is_call = scope["type"] != "http" or scope["method"] == "POST"
+        await (app if is_call else Response(status_code=405, headers={"allow": "POST"}))(scope, receive, send)
+
+    return answer
 
 
 def _origins(access: Access) -> TransportSecuritySettings:

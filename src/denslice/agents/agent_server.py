@@ -29,7 +29,9 @@ class AgentServer(MCPServer[Any]):
     """An MCP server that lists documents as resources and refuses arguments that a tool does not have."""
 
     def __init__(self, resources: DocumentResources, instructions: str) -> None:
-        super().__init__("denslice", instructions=instructions, version=__version__, log_level="WARNING")
+        super().__init__(
+            "denslice", instructions=instructions, version=__version__, log_level="WARNING", subscriptions=False
+        )
         self._documents = resources
 
     async def list_resources(self) -> list[Resource]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from denslice.agents.agent_answers import DocumentPart
-from denslice.agents.answering import on_a_line
+from denslice.agents.agent_calls import on_a_line
 from denslice.agents.token_budget import most, most_characters
 from denslice.errors import InputError
 from denslice.records import Doc, Place

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
 from mcp.types import Resource
 
-from denslice.agents.answering import call_on, on_a_line
+from denslice.agents.agent_calls import call_on, on_a_line
 from denslice.agents.document_parts import from_character
 from denslice.index.index import Index
 from denslice.index.listing import list_docs

@@ -22,7 +22,7 @@ from denslice.agents.agent_answers import (
     ScoreTerm,
     SearchAnswer,
 )
-from denslice.agents.answering import call_on, on_a_line, unknown_id
+from denslice.agents.agent_calls import call_on, on_a_line, unknown_id
 from denslice.agents.document_parts import around_passage, from_character
 from denslice.agents.token_budget import FEWEST_TOKENS, MOST_TOKENS, most
 from denslice.index.index import Index

@@ -9,7 +9,7 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from denslice.agents.agent_answers import AddAnswer, SyncAnswer
-from denslice.agents.answering import call_on, on_a_line
+from denslice.agents.agent_calls import call_on, on_a_line
 from denslice.agents.reading_tools import DocumentId
 from denslice.errors import InputError
 from denslice.index.followed_paths import followed_roots
