@@ -309,7 +309,8 @@ def test_an_agent_is_told_what_did_not_fit_and_cannot_ask_for_more_than_the_serv
     hits = found(result)
     assert hits["passages"]
     assert len(hits["passages"]) + hits["left_out"] == 30
-    assert f"{hits['left_out']} more passages do not fit" in text_of(result)
+    assert hits["next"] == len(hits["passages"])
+    assert f"{hits['left_out']} more passages do not fit: call search with offset {hits['next']}." in text_of(result)
 
     async def ask_for_more(client: Client) -> None:
         assert cost(await client.call_tool("get", {"id": "long", "tokens": 50_000})) <= server_allows
@@ -369,6 +370,7 @@ def test_an_empty_index_answers(tmp_path: Path) -> None:
         ("explain", {"query": "roses", "id": "nowhere"}, "take ids from search or list"),
         ("get", {"id": "long", "passage": 999}, "has no passage 999; it has 0 to "),
         ("get", {"id": "notes/roses.md", "start": 999}, "has 34 characters"),
+        ("get", {"id": "long", "start": 9, "passage": 1}, "give one of them"),
         ("search", {"query": "roses", "where": {"year": {"above": 3}}}, "above"),
         ("search", {"query": "roses", "k": 0}, "greater than or equal to 1"),
         ("search", {"query": "roses", "filter": {"year": 3}}, "no argument 'filter'; it takes query, k, where"),

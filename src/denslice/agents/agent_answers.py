@@ -57,7 +57,7 @@ class PassageText(BaseModel):
             where.append(f"page {self.page}")
         where.append(f"characters {self.start} to {self.end} of {self.length}")
         head = [", ".join(where), *(line for line in (self.title, self.heading) if line)]
-        return "\n".join([*head, self.text + (" …" if self.is_cut else "")])
+        return "\n".join([*head, self.text.strip() + (" …" if self.is_cut else "")])
 
 
 class SearchAnswer(AgentAnswer):
@@ -65,6 +65,7 @@ class SearchAnswer(AgentAnswer):
 
     passages: list[PassageText]
     left_out: int = Field(default=0, description="Passages that were found but do not fit the budget of tokens.")
+    next: int | None = Field(default=None, description="The `offset` of those; null if all fit.")
     corrections: list[str] = Field(default=[], description="Words that were taken for others: `recieve → receive`.")
 
     def readable(self) -> str:
@@ -75,8 +76,7 @@ class SearchAnswer(AgentAnswer):
         if self.corrections:
             parts.append(f"Corrected words: {', '.join(self.corrections)}")
         if self.left_out:
-            advice = f"call search with offset {len(self.passages)} more, or with more tokens"
-            parts.append(f"{self.left_out} more passages do not fit: {advice}.")
+            parts.append(f"{self.left_out} more passages do not fit: call search with offset {self.next}.")
         return "\n\n".join(parts)
 
 
@@ -149,7 +149,7 @@ class ListAnswer(AgentAnswer):
 
     def readable(self) -> str:
         """Return a line for each document, and how to continue."""
-        lines = [f"{one.id}\t{one.title}\t{one.passages} passages" for one in self.documents]
+        lines = [f"{one.id}\t{one.title}\tpassages: {one.passages}" for one in self.documents]
         if self.next is not None:
             lines.append(f"More follow: call list with offset {self.next}.")
         return "\n".join([f"{len(self.documents)} of {self.total} documents:", *lines])

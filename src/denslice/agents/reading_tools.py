@@ -5,7 +5,7 @@ The SDK calls each in a thread of its own, so none blocks the others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Any
@@ -25,6 +25,7 @@ from denslice.agents.agent_answers import (
 from denslice.agents.agent_calls import call_on, on_a_line, unknown_id
 from denslice.agents.document_parts import around_passage, from_character
 from denslice.agents.token_budget import FEWEST_TOKENS, MOST_TOKENS, most
+from denslice.errors import InputError
 from denslice.index.index import Index
 from denslice.index.listing import list_docs
 from denslice.rankings import Hit
@@ -75,9 +76,9 @@ class ReadingTools:
         """
         with call_on(self.index) as warnings:
             ranking = self.index.search(query, k, where=where, offset=offset, group=False)
-            found = [_passage(hit) for hit in ranking]
             told = [str(one) for one in ranking.corrections]
-            return _fitted(found, self._budget(tokens), told, warnings).result()
+            nothing = SearchAnswer(passages=[], corrections=told, warnings=warnings)
+            return _fitted(nothing, [_passage(hit) for hit in ranking], offset, self._budget(tokens)).result()
 
     def get(
         self,
@@ -99,6 +100,8 @@ class ReadingTools:
             doc, places = reader.get(id), reader.places(id)
             if doc is None or places is None:
                 raise unknown_id(id)
+            if passage is not None and start:
+                raise InputError("passage and start both say where to read; give one of them")
             if passage is None:
                 return from_character(doc, len(places), start, self._budget(tokens), warnings).result()
             return around_passage(doc, places, passage, self._budget(tokens), warnings).result()
@@ -183,20 +186,19 @@ def _passage(hit: Hit) -> PassageText:
     )
 
 
-def _fitted(found: list[PassageText], tokens: int, corrections: list[str], warnings: list[str]) -> SearchAnswer:
+def _fitted(nothing: SearchAnswer, found: Sequence[PassageText], offset: int, tokens: int) -> SearchAnswer:
     """Return the best passages that fit. If not even the best one does, its end is left out."""
 
-    def answer(passages: list[PassageText]) -> SearchAnswer:
+    def answer(passages: Sequence[PassageText]) -> SearchAnswer:
         left = len(found) - len(passages)
-        return SearchAnswer(passages=passages, left_out=left, corrections=corrections, warnings=warnings)
+        following = offset + len(passages) if left else None
+        return nothing.model_copy(update={"passages": [*passages], "left_out": left, "next": following})
 
     count = most(len(found), lambda count: answer(found[:count]).cost() <= tokens)
     if count or not found:
         return answer(found[:count])
-    best = found[0]
 
     def cut(length: int) -> SearchAnswer:
-        shown: Mapping[str, Any] = {"text": best.text[:length], "is_cut": True}
-        return answer([best.model_copy(update=shown)])
+        return answer([found[0].model_copy(update={"text": found[0].text[:length], "is_cut": True})])
 
-    return cut(most(len(best.text), lambda length: cut(length).cost() <= tokens))
+    return cut(most(len(found[0].text), lambda length: cut(length).cost() <= tokens))
