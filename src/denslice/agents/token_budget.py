@@ -1,8 +1,7 @@
 """How many tokens a text costs the model that reads it, and how much of something fits a budget.
 
-Every model has its own tokenizer, so tokens are estimated from bytes. In English prose a token has four to five bytes,
-in programs and JSON about three and a half, in most other scripts fewer characters but as many bytes. The estimate is
-on the side of too many.
+Every model has its own tokenizer, so tokens are estimated from bytes of UTF-8. For English prose the estimate is on the
+side of too many, as a token has four bytes or more. For other scripts it depends on the model, and can be too few.
 """
 
 from __future__ import annotations
