@@ -4,8 +4,9 @@
 
 Each paragraph of the collection is a file. The agent with `search` asks the question as it is, through the SDK's client
 over stdio, and reads the passages that come back. The agent with grep looks for the rarest words of the question in all
-files: first for lines with all of them, then with fewer, until something matches; it reads what grep prints, up to the
-same budget. No model takes part: neither agent asks a second time, and neither chooses what it reads.
+files: first for lines with all three, then with two, then with one, until something matches; it reads what grep prints,
+up to the same budget. A second one does not stop there, but reads on until the budget is used. No model takes part: no
+agent has another try with other words, and none chooses what it reads.
 
 A question counts as `whole` if every sentence of its paragraph is among what was read, and as `half` if half of them
 are: a long paragraph is cut into passages. Appends a line to results/agent_reading.jsonl.
@@ -23,6 +24,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -71,7 +73,8 @@ def main() -> None:
         for budget in BUDGETS:
             ways = {
                 "search": searched(folder, chosen, wanted, budget),
-                "grep": grepped(files, texts, chosen, wanted, budget),
+                "grep": grepped(files, texts, chosen, wanted, budget, reads_on=False),
+                "grep, reads on": grepped(files, texts, chosen, wanted, budget, reads_on=True),
             }
             figures[str(budget)] = {way: summary(readings) for way, readings in ways.items()}
             print(budget, figures[str(budget)], flush=True)
@@ -125,34 +128,41 @@ def plain(question: str) -> str:
 # --- the agent that greps
 
 
-def grepped(files: Path, texts: Texts, queries: Sequence[Query], wanted: Texts, budget: int) -> list[Reading]:
+def grepped(
+    files: Path, texts: Texts, queries: Sequence[Query], wanted: Texts, budget: int, reads_on: bool
+) -> list[Reading]:
     """Return what the agent with grep reads. How rare a word is, it knows from counting the files that have it."""
     having = Counter(word for text in texts.values() for word in set(words(text)))
     readings = []
     for query in queries:
         known = [word for word in dict.fromkeys(words(query.text)) if having[word]]
         rarest = sorted(known, key=lambda word: having[word])[:WORDS]
-        text, calls = grep_fewer(files, rarest)
+        text, calls = grep_fewer(files, rarest, budget if reads_on else 1)
         read = text.encode()[: int(budget * BYTES_PER_TOKEN)].decode(errors="ignore")
         readings.append(Reading(read, calls, share_read(read, wanted[query.id])))
     return readings
 
 
-def grep_fewer(files: Path, rarest: Sequence[str]) -> tuple[str, int]:
-    """Return the lines with all words, or else with all but the commonest, and so on, and the number of calls."""
-    for calls, count in enumerate(range(len(rarest), 0, -1), 1):
-        if found := grep(files, rarest[:count]):
-            return found, calls
-    return "", max(len(rarest), 1)
+def grep_fewer(files: Path, rarest: Sequence[str], tokens: int) -> tuple[str, int]:
+    """Return lines with all words, then with fewer, until these are enough tokens, and the number of calls."""
+    read, calls = "", 0
+    for count in range(len(rarest), 0, -1):
+        for some in combinations(rarest, count):
+            if tokens_of(read) >= tokens:
+                return read, calls
+            seen = set(read.splitlines())
+            read += "".join(f"{line}\n" for line in grep(files, some) if line not in seen)
+            calls += 1
+    return read, calls
 
 
-def grep(files: Path, rarest: Sequence[str]) -> str:
+def grep(files: Path, rarest: Sequence[str]) -> list[str]:
     """Return what grep prints of the lines that have every word."""
     first, *others = rarest
     command = ["grep", "-r", "-i", "-w", "-F", "-e", first, "."]
     lines = subprocess.run(command, cwd=files, capture_output=True, text=True, check=False).stdout.splitlines()
     patterns = [re.compile(rf"\b{re.escape(word)}\b", re.IGNORECASE) for word in others]
-    return "\n".join(line for line in sorted(lines) if all(pattern.search(line) for pattern in patterns))
+    return [line for line in sorted(lines) if all(pattern.search(line) for pattern in patterns)]
 
 
 # --- what was read
