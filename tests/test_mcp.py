@@ -422,8 +422,9 @@ def test_sync_reads_what_changed_in_the_followed_folders(tmp_path: Path) -> None
     index = Index.create(tmp_path / "n.idx", "bm25")
     index.sync(notes)
     (notes / "two.md").write_text("# Two\n\nA note about quinces.")
+    asked(index, "add", writable=True, id="of the agent", text="A document that is in no file.")
     done = found(asked(index, "sync", writable=True))
-    assert (done["added"], done["unchanged"], done["total"]) == (1, 1, 2)
+    assert (done["added"], done["unchanged"], done["total"]) == (1, 1, 3)
     assert found(asked(index, "search", query="quinces"))["passages"][0]["id"] == "notes/two.md"
 
 
