@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import urllib.error
@@ -44,6 +45,7 @@ DOCS: list[dict[str, Any]] = [
     {"id": "long", "title": "Log of a lighthouse", "text": TEXT},
 ]
 MODES = ("auto", "legacy")  # of the protocol: its last version, and with the handshake of those before
+HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 READING = {"search", "get", "explain", "list"}
 Work = Callable[[Client], Awaitable[None]]
 
@@ -216,10 +218,9 @@ def status(url: str, headers: dict[str, str], method: str = "POST") -> int:
 
 
 def test_nothing_but_the_protocol_is_written_to_stdout(folder: Path) -> None:
-    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
     call = {"name": "search", "arguments": {"query": "roses", "where": {"yaer": 1}}}
     messages = [
-        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello},
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO},
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
         {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call},
     ]
@@ -235,6 +236,18 @@ def test_nothing_but_the_protocol_is_written_to_stdout(folder: Path) -> None:
         assert running.wait(10) == 0
     assert [answer["id"] for answer in answers] == [1, 2]
     assert answers[1]["result"]["structuredContent"]["warnings"]
+
+
+def test_a_signal_stops_the_command_while_it_waits_for_a_client(folder: Path) -> None:
+    command = [*DENSLICE, "mcp", str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdin is not None
+        assert running.stdout is not None
+        running.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}) + "\n")
+        running.stdin.flush()
+        assert running.stdout.readline()
+        running.send_signal(signal.SIGINT)
+        assert running.wait(10) == -signal.SIGINT
 
 
 def test_with_writable_an_agent_adds_a_document_over_stdio_and_finds_it(folder: Path) -> None:

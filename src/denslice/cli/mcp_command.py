@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -55,6 +56,7 @@ def mcp(
     with open_folder(folder.resolve(), options) as index:
         server = make_agent_server(index, tokens, writable)
         if port is None:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python's handler would wait for the thread that reads stdin
             server.run("stdio")
         else:
             _serve(server, access, port, f"{folder} ({len(index):,} documents)")
