@@ -30,6 +30,7 @@ KINDS = ("whole", "passages")  # of an index of long documents
 def main() -> None:
     """Refresh every page."""
     tables = {
+        "agents": {"agent_reading": agent_reading()},
         "benchmarks": cpu(),
         "files": {"sync": sync_rate(), "markdown": markdown_rates(), "rates": reading_rates()},
         "gpu": gpu(),
@@ -52,6 +53,22 @@ def main() -> None:
     }
     for page, some in tables.items():
         refresh(DOCS / f"{page}.md", some)
+
+
+# --- agents.md
+
+
+def agent_reading() -> str:
+    """Return what agents read, from the newest run: a row for each budget and way."""
+    line = lines("agent_reading")[-1]
+    rows = []
+    for budget in map(str, line["configuration"]["budgets"]):
+        for way, found in line["figures"][budget].items():
+            shares = [f"{100 * found[name]:.0f} %" for name in ("whole", "half")]
+            means = [f"{found['tokens']:,.0f}", f"{found['word_pieces']:,.0f}", f"{found['calls']:.1f}"]
+            rows.append([f"{int(budget):,}", way, *shares, *means])
+    head = ["budget", "agent", "paragraph read", "half of it", "tokens read", "word pieces", "calls"]
+    return f"{markdown(head, rows)}\n\n{cited('agent_reading', [line])}"
 
 
 # --- passages.md

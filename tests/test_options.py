@@ -77,6 +77,7 @@ def test_an_option_that_is_not_there_is_a_type_error_of_python(tmp_path: Any) ->
         ("similar", SearchOptions),
         ("run", OpenOptions),
         ("serve", OpenOptions),
+        ("mcp", OpenOptions),
     ],
 )
 def test_commands_have_every_option(name: str, options: type) -> None:

@@ -26,6 +26,7 @@ from denslice.cli.export_docs_command import export_docs
 from denslice.cli.index_command import index
 from denslice.cli.info_command import info
 from denslice.cli.ls_command import ls
+from denslice.cli.mcp_command import mcp
 from denslice.cli.merge_command import merge
 from denslice.cli.plan_command import plan
 from denslice.cli.run_command import run
@@ -81,7 +82,7 @@ app = typer.Typer(cls=Commands, add_completion=False, no_args_is_help=True, pret
 
 for command in (
     demo, index, sync, deepen, export, search, similar, show, ls, export_docs, run, delete, merge, upgrade, backup,
-    verify, info, evaluate, plan, serve,
+    verify, info, evaluate, plan, serve, mcp,
 ):  # fmt: skip
     app.command()(command)
 

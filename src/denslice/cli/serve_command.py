@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from denslice.cli.arguments import IndexFolder, flags, parsed
+from denslice.cli.listening import address, listening
 from denslice.cluster.cluster import Cluster, open_cluster
 from denslice.cluster.cluster_folder import is_cluster
 from denslice.errors import InputError, MissingExtraError
@@ -21,8 +21,6 @@ from denslice.serve.limits import Access, Limits
 
 if TYPE_CHECKING:
     from denslice.serve.deepening_task import DeepeningTask
-
-BACKLOG = 2_048
 
 
 @flags(OpenOptions)
@@ -68,11 +66,10 @@ def serve(
     limits, on = _limits(limit or ()), OpenOptions(**parsed(options))
     with (
         _opened(folder.resolve(), on, ray, replicas, complete) as index,
-        _listening(host, port) as listener,
+        listening(host, port) as listener,
     ):
         running = make_server(make_app(index, limits, access, _deepening(index, deepen)), limits)
-        shown = f"[{host}]" if ":" in host else host
-        typer.echo(f"{folder} ({len(index):,} documents) on http://{shown}:{listener.getsockname()[1]}")
+        typer.echo(f"{folder} ({len(index):,} documents) on {address(host, listener)}")
         running.run([listener])
 
 
@@ -114,14 +111,3 @@ def _limits(given: Sequence[str]) -> Limits:
         except ValueError:
             raise InputError(f"--limit {one}: {value!r} is not a number") from None
     return Limits(**chosen)
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    """Return a listening socket. Raise InputError with the address if that fails."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    if not 0 <= port < 1 << 16:
-        raise InputError(f"--port is {port}, expected a number from 0 to 65535")
-    try:
-        return socket.create_server((host, port), family=family, backlog=BACKLOG)
-    except OSError as error:
-        raise InputError(f"cannot listen on {host}:{port} ({error.strerror})") from error
