@@ -31,11 +31,10 @@ def large_tables() -> dict[str, str]:
         "topics": f"{markdown(*of_topics(topics))}\n\n{cited('large_collections', topics)}",
         "builds": f"{markdown(*of_builds(builds))}\n\n{cited('build_topics', list(builds.values()))}",
     }
-    if many := [line for line in lines("needles") if line["configuration"].get("notes", 5) > 5]:
-        tables["needles"] = f"{markdown(*of_needles(many[-1]))}\n\n{cited('needles', many[-1:])}"
-    for name in ("hybrid_contenders", "word_contenders"):
-        if some := lines(name):
-            tables[name] = f"{contender_table(some[-1]['figures'])}\n\n{cited(name, [some[-1]])}"
+    many = [line for line in lines("needles") if line["configuration"].get("notes", 5) > 5]
+    tables["needles"] = f"{markdown(*of_needles(many[-1]))}\n\n{cited('needles', many[-1:])}"
+    beside = lines("hybrid_contenders")[-1]
+    tables["hybrid_contenders"] = f"{contender_table(beside['figures'])}\n\n{cited('hybrid_contenders', [beside])}"
     return tables
 
 
