@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -79,20 +80,23 @@ def passage_products(vectors: Array | BytePlanes, query: Floats, numbers: Array 
 
 
 def dense_scores_of(segments: Parts, positions: Ints, query: QueryVectors, best: float) -> Floats:
-    """Return the dense score of each position; an empty array if there are no dense vectors."""
+    """Return the dense score of each position, in rising order; an empty array if there are no dense vectors."""
     if query.dense is None or any(s.dense is None for s in segments):
         return NO_SCORES
+    bases = np.fromiter(accumulate((s.rows for s in segments), initial=0), np.int64, len(segments) + 1)
+    ends = np.searchsorted(positions, bases).tolist()
     scores = np.zeros(len(positions), dtype=np.float32)
-    base = 0
-    for s in segments:
-        here = (positions >= base) & (positions < base + s.rows)
-        rows = positions[here] - base
-        numbers = s.passage_numbers(rows)
-        assert s.dense is not None
-        products = passage_products(s.dense.stored, query.dense, s.dense.places(numbers))
-        if s.passage_counts is not None:
-            starts = np.concatenate([[0], np.cumsum(s.passage_counts[rows])])
-            products = document_scores(products, starts, s.passage_shares[numbers], best)
-        scores[here] = products
-        base += s.rows
+    for segment, base, first, end in zip(segments, bases.tolist(), ends, ends[1:], strict=False):
+        if first < end:
+            scores[first:end] = _dense_scores_of_rows(segment, positions[first:end] - base, query.dense, best)
     return scores
+
+
+def _dense_scores_of_rows(segment: Segment, rows: Ints, query: Floats, best: float) -> Floats:
+    assert segment.dense is not None
+    numbers = segment.passage_numbers(rows)
+    products = passage_products(segment.dense.stored, query, segment.dense.places(numbers))
+    if segment.passage_counts is None:
+        return products
+    starts = np.concatenate([[0], np.cumsum(segment.passage_counts[rows])])
+    return document_scores(products, starts, segment.passage_shares[numbers], best)
