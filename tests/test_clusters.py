@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 import scipy.sparse as sp
 
-from denslice import Doc, Index, IndexFormatError, InputError, open_index
+from denslice import Doc, Index, IndexFormatError, InputError, open_index, profiled
 from denslice.clustering import clustered
 from denslice.grouping import document_scores
 from denslice.options import FEW_PASSAGES, USUAL_PRUNING, SearchOptions
@@ -339,3 +339,31 @@ def test_a_card_finds_what_the_cpu_finds_without_pruning(
             assert on_card.search_vectors(weights[None], dense=vector, k=50, mode=mode).exact  # whatever the pruning
             assert list(there.scores) == pytest.approx(list(here.scores), rel=1e-5)
             assert len(set(there.ids) & set(here.ids)) >= 49  # two may have about the same score
+
+
+def test_a_profile_says_how_many_vectors_a_pruned_search_reads(
+    large: Path, queries: tuple[sp.csr_array, Floats]
+) -> None:
+    weights, dense = queries
+    with open_index(large) as index:
+        with profiled() as exact:
+            index.search_vectors(weights[:1], dense=dense[0], pruning=0.0)
+        with profiled() as pruned:
+            index.search_vectors(weights[:1], dense=dense[0], lam=20.0)
+    assert pruned.counts["vectors"] == exact.counts["vectors"] == DOCS
+    assert exact.counts["vectors_read"] >= DOCS
+    assert 500 <= pruned.counts["vectors_read"] < 0.2 * DOCS  # the small segment is read whole
+    assert 0 < pruned.counts["clusters_read"] < 0.2 * pruned.counts["clusters"]
+
+
+def test_clusters_far_below_the_threshold_are_not_read(large: Path, queries: tuple[sp.csr_array, Floats]) -> None:
+    weights, dense = queries
+    with open_index(large) as index:
+        with profiled() as profile:
+            found = index.search_vectors(weights[:1], dense=dense[0])  # words decide: no vector makes up for them
+        exact = index.search_vectors(weights[:1], dense=dense[0], pruning=0.0)
+        with profiled() as by_vectors:
+            index.search_vectors(weights[:1], dense=dense[0], lam=20.0)
+    assert found.ids == exact.ids
+    assert profile.counts["clusters_read"] == 0
+    assert by_vectors.counts["clusters_read"] > 10

@@ -22,6 +22,7 @@ from denslice.gip import gip
 from denslice.index.async_index import AsyncIndex
 from denslice.index.index import Index, open_index
 from denslice.index.index_info import IndexInfo
+from denslice.profiling import Profile, profiled
 from denslice.queries import Clause, Query
 from denslice.rankings import Explanation, Hit, Ranking
 from denslice.records import Doc
@@ -47,6 +48,7 @@ __all__ = [
     "MissingExtraError",
     "MissingShardsError",
     "NotShownError",
+    "Profile",
     "Query",
     "Ranking",
     "Slices",
@@ -56,4 +58,5 @@ __all__ = [
     "gip",
     "open_cluster",
     "open_index",
+    "profiled",
 ]

@@ -8,6 +8,7 @@ import typer
 
 from denslice.cli.arguments import AsJson, IndexFolder, flags, open_folder, parsed, taken
 from denslice.options import PAGE_OPTIONS, OpenOptions, SearchOptions
+from denslice.profiling import profiled
 
 QUESTION = "What to look for. Operators need quotes around the question: 'foxes \"sleep by day\" -zoo title:animals'."
 
@@ -18,6 +19,9 @@ def search(
     folder: IndexFolder,
     question: Annotated[list[str], typer.Argument(metavar="QUESTION", help=QUESTION, show_default=False)],
     explain: Annotated[bool, typer.Option("--explain", help="Show what each term added to the score.")] = False,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Say on stderr how long each stage took, and how much was read.")
+    ] = False,
     as_json: AsJson = False,
     **options: Any,
 ) -> None:
@@ -26,4 +30,7 @@ def search(
 
     index = open_folder(folder, taken(OpenOptions, options))
     is_page = any(options[name] for name in PAGE_OPTIONS if name != "per_group")
-    write_ranking(index, index.search(" ".join(question), **parsed(options)), explain, as_json, is_page)
+    with profiled() as cost:
+        write_ranking(index, index.search(" ".join(question), **parsed(options)), explain, as_json, is_page)
+    if profile:
+        typer.echo(str(cost), err=True)

@@ -45,6 +45,11 @@ class Postings:
     rows: Array  # (postings,) uint16, counted from the block's first row
     values: Array  # (postings,) uint8, steps of maximum / 255, rounded up
 
+    def count(self, keys: Ints) -> int:
+        """Return how many postings these keys have."""
+        lists = np.flatnonzero(np.isin(self.keys, keys))
+        return int((self.starts[lists + 1].astype(np.int64) - self.starts[lists]).sum())
+
 
 @dataclass(frozen=True)
 class ForwardIndex:

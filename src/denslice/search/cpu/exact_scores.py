@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from denslice.errors import InputError
 from denslice.grouping import document_scores
+from denslice.profiling import count
 from denslice.search.cpu.addresses import Parts
 from denslice.search.query import NO_SCORES, Found, QueryVectors
 from denslice.store.byte_planes import BytePlanes
@@ -23,6 +24,7 @@ def rerank(segments: Parts, positions: Ints, query: QueryVectors) -> Floats:
 
     if not len(query.keys):
         return np.zeros(len(positions), np.float32)
+    count("words_scored", len(positions))
     scores: Floats = rescore(segments.table, positions, query.keys, query.weights)
     return scores
 
@@ -54,6 +56,8 @@ def dense_scores(segment: Segment, query: QueryVectors, best: float) -> Floats:
         return NO_SCORES
     kept = None if query.products is None else query.products.get(segment.name)
     vectors = segment.dense
+    if kept is None:
+        count("vectors_read", len(vectors))
     products = vectors.by_passage(passage_products(vectors.stored, query.dense)) if kept is None else kept
     if query.products is not None:
         query.products[segment.name] = products
@@ -95,6 +99,7 @@ def dense_scores_of(segments: Parts, positions: Ints, query: QueryVectors, best:
 def _dense_scores_of_rows(segment: Segment, rows: Ints, query: Floats, best: float) -> Floats:
     assert segment.dense is not None
     numbers = segment.passage_numbers(rows)
+    count("vectors_scored", len(numbers))
     products = passage_products(segment.dense.stored, query, segment.dense.places(numbers))
     if segment.passage_counts is None:
         return products

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from denslice.options import SearchOptions
+from denslice.profiling import count
 from denslice.search.cpu.addresses import BASE, Parts
 from denslice.search.cpu.exact_scores import dense_scores, dense_scores_of, rank, rerank
 from denslice.search.cpu.vector_bounds import WholeQuery, places_reaching
@@ -34,22 +35,25 @@ MANY = 300_000  # passages of the collection by which the shares below were chos
 FIRST_OF_SHARE = 0.1  # the part of the share that is read first if words give no threshold
 SHARE_FOR_THRESHOLD = 0.02  # the share of vectors that is read first if there is no pruning
 FEW_PASS = 2.0  # a filter that this multiple of the share passes is scanned: nothing else is left to read
-REACH = 0.075  # a cosine: divided by the pruning, how far the centre of a cluster may be below the threshold
 ROUNDING = 1e-5  # of scores, relative
 
 
 class Reading(NamedTuple):
-    """The share of the vectors that is read at most: (1 - pruning)^power, less in a collection larger than MANY."""
+    """What is read of the clusters: the nearest, a share of (1 - pruning)^power, less if there are more than MANY.
+
+    A cluster is left out as well if its centre is so far below the threshold that it hardly has a vector above it.
+    """
 
     power: float
     falling: float  # the share falls with this power of the number of passages
+    reach: float  # a cosine: divided by the pruning, how far below the threshold a centre may be
 
     def share(self, pruning: float, passages: int) -> float:
         """Return the share, at most 1."""
         return float(min(1.0, (1 - pruning) ** self.power * (MANY / max(1, passages)) ** self.falling))
 
 
-BESIDE_WORDS, ALONE = Reading(7, 0.5), Reading(4, 0.2)
+BESIDE_WORDS, ALONE = Reading(7, 0.5, 0.075), Reading(4, 0.2, 0.12)
 
 
 class Candidates(NamedTuple):
@@ -116,9 +120,10 @@ class _NearSearch:
         self.share = reading.share(self.pruning, vectors) if self.pruning else SHARE_FOR_THRESHOLD
         passing = sum(int(mask.sum()) if len(mask) else s.rows for mask, s in zip(masks, segments, strict=True))
         self.passing = passing / max(1, segments.docs)
+        count("clusters", len(segments.centres.vectors))
         self.centre_products = _centre_products(segments.centres.vectors, self.whole)
         longest = float(np.linalg.norm(query.dense)) * segments.centres.length  # the product with a like vector
-        self.reach = REACH / self.pruning * longest if self.pruning else np.inf
+        self.reach = reading.reach / self.pruning * longest if self.pruning else np.inf
 
     def by_words(self, most: int) -> Candidates:
         """Return the best documents by words."""
@@ -142,12 +147,15 @@ class _NearSearch:
         With pruning, those are left out whose centres are far below the least product that is asked for.
         """
         every = self.centre_products
-        count = min(len(every), max(1, round(share * len(every))))
-        last = max(least - self.reach, np.partition(every, len(every) - count)[len(every) - count])
-        return self._by_segment(np.flatnonzero(every >= last))
+        most = min(len(every), max(1, round(share * len(every))))
+        last = max(least - self.reach, np.partition(every, len(every) - most)[len(every) - most])
+        chosen = np.flatnonzero(every >= last)
+        count("clusters_read", len(chosen))
+        return self._by_segment(chosen)
 
     def every_cluster(self) -> list[Ints]:
         """Return the numbers of each segment's clusters."""
+        count("clusters_read", len(self.centre_products))
         return self._by_segment(np.arange(len(self.centre_products)))
 
     def _by_segment(self, clusters: Ints) -> list[Ints]:
@@ -209,6 +217,7 @@ class _NearSearch:
         assert segment.dense is not None
         assert isinstance(segment.dense.stored, BytePlanes)
         firsts, ends = (clusters.starts[at].astype(np.int64) for at in (chosen, chosen + 1))
+        count("vectors_read", int((ends - firsts).sum()))
         places, bounds = places_reaching(segment.dense.stored, firsts, ends, self.whole, least)
         return _rows_of(segment, clusters.passages[places].astype(np.int64)), bounds
 
