@@ -22,6 +22,7 @@ from denslice.gip import gip
 from denslice.index.async_index import AsyncIndex
 from denslice.index.index import Index, open_index
 from denslice.index.index_info import IndexInfo
+from denslice.index.indexes import Indexes, open_indexes
 from denslice.queries import Clause, Query
 from denslice.rankings import Explanation, Hit, Ranking
 from denslice.records import Doc
@@ -42,6 +43,7 @@ __all__ = [
     "Index",
     "IndexFormatError",
     "IndexInfo",
+    "Indexes",
     "InputError",
     "LockedError",
     "MissingExtraError",
@@ -56,4 +58,5 @@ __all__ = [
     "gip",
     "open_cluster",
     "open_index",
+    "open_indexes",
 ]

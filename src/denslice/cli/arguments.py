@@ -21,6 +21,15 @@ IndexFolder = Annotated[
     Path,
     typer.Argument(metavar="INDEX", help="Folder of the index.", show_default=False, autocompletion=index_folders),
 ]
+IndexFolders = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="INDEX...",
+        help="Folder of the index; several are searched together.",
+        show_default=False,
+        autocompletion=index_folders,
+    ),
+]
 Wait = Annotated[float, typer.Option(metavar="SECONDS", help="How long to wait for another writer.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Where = Annotated[
