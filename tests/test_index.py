@@ -514,6 +514,7 @@ def test_the_public_names_are_these() -> None:
         "Index",
         "IndexFormatError",
         "IndexInfo",
+        "Indexes",
         "InputError",
         "LockedError",
         "MissingExtraError",
@@ -528,6 +529,7 @@ def test_the_public_names_are_these() -> None:
         "gip",
         "open_cluster",
         "open_index",
+        "open_indexes",
     ]
     assert all(hasattr(denslice, name) for name in denslice.__all__)
 

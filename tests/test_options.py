@@ -10,7 +10,7 @@ import pytest
 import typer.main
 from typer.core import TyperGroup, TyperOption
 
-from denslice import Index, InputError, open_cluster, open_index
+from denslice import Index, Indexes, InputError, open_cluster, open_index, open_indexes
 from denslice.__main__ import app
 from denslice.cli.arguments import HELPS
 from denslice.cluster.cluster import Cluster
@@ -42,7 +42,7 @@ def parameters(function: Callable[..., Any]) -> Defaults:
     return {name: one.default for name, one in inspect.signature(function).parameters.items()}
 
 
-@pytest.mark.parametrize("kind", [Index, Cluster])
+@pytest.mark.parametrize("kind", [Index, Indexes, Cluster])
 @pytest.mark.parametrize(
     "verb", ["search", "search_batch", "search_vectors", "search_vectors_batch", "similar", "rank"]
 )
@@ -53,7 +53,7 @@ def test_python_has_every_option_of_a_search(kind: type, verb: str) -> None:
 
 def test_python_has_every_option_of_making_and_opening_an_index() -> None:
     assert defaults(IndexOptions).items() <= parameters(Index.create).items()
-    for function in (Index.open, open_index, open_cluster):
+    for function in (Index.open, open_index, open_indexes, open_cluster):
         assert defaults(OpenOptions).items() <= parameters(function).items()
 
 

@@ -587,6 +587,9 @@ def test_the_description_names_every_address(served: Live) -> None:
         "/healthz",
         "/readyz",
         "/metrics",
+        "/v1/embeddings",
+        "/v1/models",
+        "/v1/models/{name}",
     }
     assert paths.keys() == expected
 

@@ -22,6 +22,7 @@ from denslice.gip import gip
 from denslice.index.async_index import AsyncIndex
 from denslice.index.index import Index, open_index
 from denslice.index.index_info import IndexInfo
+from denslice.index.indexes import Indexes, open_indexes
 from denslice.profiling import Profile, profiled
 from denslice.queries import Clause, Query
 from denslice.rankings import Explanation, Hit, Ranking
@@ -43,6 +44,7 @@ __all__ = [
     "Index",
     "IndexFormatError",
     "IndexInfo",
+    "Indexes",
     "InputError",
     "LockedError",
     "MissingExtraError",
@@ -58,5 +60,6 @@ __all__ = [
     "gip",
     "open_cluster",
     "open_index",
+    "open_indexes",
     "profiled",
 ]

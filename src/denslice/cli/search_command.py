@@ -23,6 +23,9 @@ def search(
         bool, typer.Option("--profile", help="Say on stderr how long each stage took, and how much was read.")
     ] = False,
     as_json: AsJson = False,
+    fail_if_empty: Annotated[
+        bool, typer.Option("--fail-if-empty", help="Exit with status 1 if nothing is found, as grep does.")
+    ] = False,
     **options: Any,
 ) -> None:
     """Find the documents that answer a question best, and where in them. The question needs no quotes."""
@@ -31,6 +34,9 @@ def search(
     index = open_folder(folder, taken(OpenOptions, options))
     is_page = any(options[name] for name in PAGE_OPTIONS if name != "per_group")
     with profiled() as cost:
-        write_ranking(index, index.search(" ".join(question), **parsed(options)), explain, as_json, is_page)
+        ranking = index.search(" ".join(question), **parsed(options))
+        write_ranking(index, ranking, explain, as_json, is_page)
     if profile:
         typer.echo(str(cost), err=True)
+    if fail_if_empty and not len(ranking):
+        raise typer.Exit(1)

@@ -404,6 +404,8 @@ class ErrorDetail(BaseModel):
 
     code: str
     message: str
+    type: str = Field("", description="invalid_request_error or server_error, for clients of OpenAI.")
+    param: str | None = Field(None, description="The field of a request to /v1 that is wrong.")
 
 
 class ErrorResponse(BaseModel):

@@ -13,6 +13,7 @@ from denslice import __version__
 from denslice.serve import api
 from denslice.serve.auth import BEARER, require_write
 from denslice.serve.deepening_task import DeepeningTask
+from denslice.serve.embeddings import embedding_routes
 from denslice.serve.http_errors import HttpError, add_error_handlers
 from denslice.serve.limits import Access, Limits
 from denslice.serve.metrics import Metrics
@@ -52,6 +53,7 @@ def make_app(
     _add_read_routes(app, service)
     _add_write_routes(app, service)
     _add_status_routes(app, service, metrics)
+    app.include_router(embedding_routes(searchable, limits))
     app.include_router(page_routes())
     return app
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
@@ -211,8 +212,8 @@ class Service:
 
     def _http_error(self, error: InputError) -> Exception:
         """Return a 422 with the message, or the error itself if it names the index folder: that is a server error."""
-        path = self._info.path
-        return error if path and path in str(error) else HttpError(422, "invalid", str(error))
+        paths = filter(None, self._info.path.split(os.pathsep))  # those of all indexes that are searched together
+        return error if any(path in str(error) for path in paths) else HttpError(422, "invalid", str(error))
 
     # --- background tasks
 
