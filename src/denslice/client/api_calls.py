@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 
 from denslice.client.served_info import ServedInfo
 from denslice.errors import InputError
-from denslice.records import Doc, Place, checked_id
+from denslice.records import Doc, Place, checked_id, given_id
 from denslice.scalars import whole_number
 
 Result = TypeVar("Result")
@@ -45,7 +45,7 @@ def post(path: str, body: object, read: Callable[[Any], Result], what: str = "th
 
 
 def document_call(id: str) -> ApiCall[Doc | None]:
-    """Return the request for a document. An id that no document can have is sent too, and is not found."""
+    """Return the request for a document."""
     return ApiCall("GET", document_path(id), _doc, if_absent=lambda: None)
 
 
@@ -75,12 +75,11 @@ def document_path(id: str) -> str:
 
 def findable(id: object) -> str | None:
     """Return the id that a caller gives, or None if no document can have it, such as an empty one."""
+    given = given_id(id)
     try:
-        return checked_id(id)
+        return checked_id(given)
     except InputError:
-        if isinstance(id, str):
-            return None
-        raise
+        return None
 
 
 def json_bytes(value: object, what: str) -> bytes:

@@ -129,7 +129,7 @@ def _ranking(question: Question, page: Mapping[str, Any], generation: int, send:
         question.query_id,
         tuple(hit["id"] for hit in hits),
         tuple(hit["score"] for hit in hits),
-        tuple((hit["lexical"], hit["dense"]) for hit in hits),
+        _parts(hits),
         partial(_found_docs, hits, is_grouped, fetch),
         searched,
         tuple(page["missing"]),
@@ -140,6 +140,13 @@ def _ranking(question: Question, page: Mapping[str, Any], generation: int, send:
 
 
 # --- hits
+
+
+def _parts(hits: Sequence[HitJson]) -> tuple[tuple[float, float], ...]:
+    """Return the lexical and the dense score of each hit; nothing if words alone were scored, as an Index does."""
+    if all(hit["lexical"] == hit["score"] for hit in hits):
+        return ()
+    return tuple((hit["lexical"], hit["dense"]) for hit in hits)
 
 
 def _found_docs(hits: Sequence[HitJson], is_grouped: bool, fetch: Fetch) -> list[FoundDoc]:
