@@ -503,8 +503,10 @@ def test_an_index_with_a_file_lost_or_cut_short_does_not_open(index: Index, dama
 
 def test_the_public_names_are_these() -> None:
     assert sorted(denslice.__all__) == [
+        "AsyncClient",
         "AsyncIndex",
         "Clause",
+        "Client",
         "DensliceError",
         "DensliceWarning",
         "Doc",
@@ -520,6 +522,7 @@ def test_the_public_names_are_these() -> None:
         "MissingExtraError",
         "MissingShardsError",
         "NotShownError",
+        "PartialWriteError",
         "Query",
         "Ranking",
         "Slices",
@@ -538,4 +541,4 @@ def test_importing_denslice_loads_nothing_that_takes_long() -> None:
     script = "import sys, denslice; print(*{name.partition('.')[0] for name in sys.modules})"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
     assert "denslice" in loaded
-    assert not {"numba", "llvmlite", "torch", "transformers", "onnxruntime", "asyncio"} & set(loaded)
+    assert not {"numba", "llvmlite", "torch", "transformers", "onnxruntime", "asyncio", "httpx"} & set(loaded)

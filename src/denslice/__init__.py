@@ -5,6 +5,8 @@ import sys
 if sys.platform == "win32":
     raise ImportError("denslice runs on Linux and macOS; on Windows, install it in WSL")
 
+from denslice.client.async_client import AsyncClient
+from denslice.client.client import Client
 from denslice.cluster.cluster import open_cluster
 from denslice.densify import densify
 from denslice.errors import (
@@ -16,6 +18,7 @@ from denslice.errors import (
     MissingExtraError,
     MissingShardsError,
     NotShownError,
+    PartialWriteError,
     UnavailableError,
 )
 from denslice.gip import gip
@@ -33,8 +36,10 @@ from denslice.vectors import Encoded, Slices
 __version__ = "0.1.0"
 
 __all__ = [
+    "AsyncClient",
     "AsyncIndex",
     "Clause",
+    "Client",
     "DensliceError",
     "DensliceWarning",
     "Doc",
@@ -50,6 +55,7 @@ __all__ = [
     "MissingExtraError",
     "MissingShardsError",
     "NotShownError",
+    "PartialWriteError",
     "Profile",
     "Query",
     "Ranking",

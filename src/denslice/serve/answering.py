@@ -114,6 +114,7 @@ def _page(ranking: Ranking, explain: bool, writer: HitWriter) -> PageJson:
         "hits": _hits(ranking, explain, writer),
         "missing": list(ranking.missing),
         "corrections": [one._asdict() for one in ranking.corrections],
+        "exact": ranking.exact,
         "cursor": ranking.cursor,
         "matching": ranking.matching if is_counted else None,
         "facets": {field: _facet_json(counts) for field, counts in ranking.facets.items()},

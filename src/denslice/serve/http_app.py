@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
-from fastapi import Depends, FastAPI, Path, Query, Response
+from fastapi import Depends, FastAPI, Path, Query, Request, Response
 
 from denslice import __version__
 from denslice.serve import api
@@ -51,6 +51,7 @@ def make_app(
     app.add_middleware(GuardMiddleware, limits=limits, access=access, metrics=metrics)
     add_error_handlers(app, metrics.refused)
     _add_read_routes(app, service)
+    _add_query_routes(app, service)
     _add_write_routes(app, service)
     _add_status_routes(app, service, metrics)
     app.include_router(embedding_routes(searchable, limits))
@@ -73,9 +74,11 @@ def _add_read_routes(app: FastAPI, service: Service) -> None:
         dependencies=reading,
     )
     async def similar(
-        id: Annotated[str, Path(max_length=1_000)], options: Annotated[api.SimilarQuery, Query()]
+        request: Request, id: Annotated[str, Path(max_length=1_000)], options: Annotated[api.SimilarQuery, Query()]
     ) -> Response:
         """Return the k documents or passages that are most like the document with this id."""
+        if not request.scope["raw_path"].endswith(b"/similar"):  # the slash is escaped: it belongs to the id
+            return _json(await service.document(f"{id}/similar"))
         try:
             return _json(await service.similar(id, options))
         except HttpError as error:
@@ -99,6 +102,20 @@ def _add_read_routes(app: FastAPI, service: Service) -> None:
     async def info() -> Response:
         """Return a description of the index and the limits of the server."""
         return _json(service.info().model_dump())
+
+
+def _add_query_routes(app: FastAPI, service: Service) -> None:
+    reading, errors = [Depends(BEARER)], _errors(400, 401, 404, 413, 415, 422, 503)
+
+    @app.post("/explain", response_model=api.ExplainResponse, responses=errors, dependencies=reading)
+    async def explain(body: api.ExplainRequest) -> Response:
+        """Return why a document or a passage has its score for a query, whether a search returns it or not."""
+        return _json(await service.explain(body))
+
+    @app.post("/matching", response_model=api.MatchingResponse, responses=errors, dependencies=reading)
+    async def matching(body: api.SearchedQuery) -> Response:
+        """Return how many documents match a query."""
+        return _json(await service.matching(body))
 
 
 def _add_write_routes(app: FastAPI, service: Service) -> None:

@@ -18,7 +18,15 @@ from denslice.search.filter import Condition, Every, Filter, Not, Some, parse
 from denslice.search.matches import text_analyzer
 from denslice.search.typed_queries import MOST_OPERATORS
 from denslice.serve.answering import Answer, BatchOptions, answers, document_json, similar_answer
-from denslice.serve.api import NewDocument, SearchRequest, SearchSettings, ServerInfo, SimilarQuery
+from denslice.serve.api import (
+    ExplainRequest,
+    NewDocument,
+    SearchedQuery,
+    SearchRequest,
+    SearchSettings,
+    ServerInfo,
+    SimilarQuery,
+)
 from denslice.serve.background import Background, in_thread
 from denslice.serve.batching import Batcher
 from denslice.serve.deepening_task import DeepeningTask
@@ -26,6 +34,7 @@ from denslice.serve.http_errors import HttpError, busy, timed_out
 from denslice.serve.limits import Limits
 from denslice.serve.metrics import Metrics
 from denslice.serve.searchable import Searchable
+from denslice.serve.searched_again import explanation_json, matching_json
 
 READERS = 2  # threads that fetch documents
 ReadResult = TypeVar("ReadResult")
@@ -119,6 +128,21 @@ class Service:
         except InputError as error:
             raise self._http_error(error) from error
         return {"id": id, **found.page, "generation": found.generation, "warnings": list(found.warnings)}
+
+    async def explain(self, request: ExplainRequest) -> dict[str, Any]:
+        """Return why a document has its score, as the JSON of api.ExplainResponse."""
+        return await self._about(request, partial(explanation_json, self._searchable, request))
+
+    async def matching(self, request: SearchedQuery) -> dict[str, Any]:
+        """Return how many documents match, as the JSON of api.MatchingResponse."""
+        return await self._about(request, partial(matching_json, self._searchable, request))
+
+    async def _about(self, request: SearchedQuery, work: Callable[[], dict[str, Any] | None]) -> dict[str, Any]:
+        self._check_limits(request, request.asked())
+        try:
+            return await self._read(work)
+        except InputError as error:
+            raise self._http_error(error) from error
 
     async def _read(self, work: Callable[[], ReadResult | None]) -> ReadResult:
         """Return what a thread reads of a document; raise HttpError if the document is not there."""
