@@ -523,6 +523,7 @@ def test_the_public_names_are_these() -> None:
         "MissingShardsError",
         "NotShownError",
         "PartialWriteError",
+        "Profile",
         "Query",
         "Ranking",
         "Slices",
@@ -533,6 +534,7 @@ def test_the_public_names_are_these() -> None:
         "open_cluster",
         "open_index",
         "open_indexes",
+        "profiled",
     ]
     assert all(hasattr(denslice, name) for name in denslice.__all__)
 
