@@ -41,6 +41,9 @@ def serve(
     limit: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="A limit, such as max_k=100; can be repeated.")
     ] = None,
+    workers: Annotated[
+        int, typer.Option(metavar="N", help="Number of processes that answer. Each has its share of the cores.")
+    ] = 1,
     deepen: Annotated[
         float | None,
         typer.Option(
@@ -60,17 +63,24 @@ def serve(
     try:
         from denslice.serve.http_app import make_app
         from denslice.serve.http_server import make_server
+        from denslice.serve.worker import WorkerSettings
+        from denslice.serve.workers import serve_with_workers
     except ModuleNotFoundError as error:
         raise MissingExtraError("the server", "serve") from error
+    if workers < 1 or (workers > 1 and ray is not None):
+        raise InputError(f"--workers {workers}: expected 1 or more, and with --ray 1; --replicas is for clusters")
     access = Access(host, api_key, open, writable, tuple(allow_host or ()))
     limits, on = _limits(limit or ()), OpenOptions(**parsed(options))
     with (
         _opened(folder.resolve(), on, ray, replicas, complete) as index,
         listening(host, port) as listener,
     ):
-        running = make_server(make_app(index, limits, access, _deepening(index, deepen)), limits)
+        app = make_app(index, limits, access, _deepening(index, deepen))
         typer.echo(f"{folder} ({len(index):,} documents) on {address(host, listener)}")
-        running.run([listener])
+        if workers == 1:
+            return make_server(app, limits).run([listener])
+        index.close()  # each worker opens it
+        return serve_with_workers(WorkerSettings(folder.resolve(), on, limits, access, workers, deepen), listener)
 
 
 def _deepening(index: Index | Cluster, share: float | None) -> DeepeningTask | None:

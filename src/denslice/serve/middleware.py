@@ -72,7 +72,7 @@ class GuardMiddleware:
             self._metrics.refused(error.code)
             return await error_response(error)(scope, receive, send)
         if body is not None:
-            await self._app(scope, _again(body, receive), send)
+            await self._app(scope, body_again(body, receive), send)
 
     def _check_host(self, headers: Headers) -> None:
         if self._hosts and _name(headers.get(b"host", b"").decode("latin-1")) not in self._hosts:
@@ -112,7 +112,7 @@ def _check_type(headers: Headers) -> None:
         raise HttpError(415, "not_json", "the body must be JSON: send Content-Type: application/json")
 
 
-def _again(body: bytes, receive: Receive) -> Receive:
+def body_again(body: bytes, receive: Receive) -> Receive:
     """Return a `receive` that returns this body first."""
     given = False
 
