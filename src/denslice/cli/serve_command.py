@@ -44,6 +44,12 @@ def serve(
     workers: Annotated[
         int, typer.Option(metavar="N", help="Number of processes that answer. Each has its share of the cores.")
     ] = 1,
+    access_log: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Append a line of JSON for each request to this file.")
+    ] = None,
+    slow_ms: Annotated[
+        float | None, typer.Option(metavar="MS", help="Log searches that take this many milliseconds or more.")
+    ] = None,
     deepen: Annotated[
         float | None,
         typer.Option(
@@ -63,6 +69,7 @@ def serve(
     try:
         from denslice.serve.http_app import make_app
         from denslice.serve.http_server import make_server
+        from denslice.serve.request_log import LogOptions
         from denslice.serve.worker import WorkerSettings
         from denslice.serve.workers import serve_with_workers
     except ModuleNotFoundError as error:
@@ -71,16 +78,18 @@ def serve(
         raise InputError(f"--workers {workers}: expected 1 or more, and with --ray 1; --replicas is for clusters")
     access = Access(host, api_key, open, writable, tuple(allow_host or ()))
     limits, on = _limits(limit or ()), OpenOptions(**parsed(options))
+    logs = LogOptions(access_log and access_log.resolve(), slow_ms)
     with (
         _opened(folder.resolve(), on, ray, replicas, complete) as index,
         listening(host, port) as listener,
     ):
-        app = make_app(index, limits, access, _deepening(index, deepen))
+        app = make_app(index, limits, access, _deepening(index, deepen), logs=logs)
         typer.echo(f"{folder} ({len(index):,} documents) on {address(host, listener)}")
         if workers == 1:
             return make_server(app, limits).run([listener])
         index.close()  # each worker opens it
-        return serve_with_workers(WorkerSettings(folder.resolve(), on, limits, access, workers, deepen), listener)
+        settings = WorkerSettings(folder.resolve(), on, limits, access, workers, deepen, logs)
+        return serve_with_workers(settings, listener)
 
 
 def _deepening(index: Index | Cluster, share: float | None) -> DeepeningTask | None:

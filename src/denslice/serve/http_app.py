@@ -17,6 +17,7 @@ from denslice.serve.json_bytes import json_bytes
 from denslice.serve.limits import Access, Limits
 from denslice.serve.metrics import Metrics
 from denslice.serve.middleware import GuardMiddleware
+from denslice.serve.request_log import AccessLog, LogOptions
 from denslice.serve.search_bodies import SearchBodies
 from denslice.serve.search_route import SEARCH_PATH, SearchRoute
 from denslice.serve.searchable import Searchable
@@ -34,14 +35,15 @@ def make_app(
     access: Access | None = None,
     deepening: DeepeningTask | None = None,
     on_ready: Callable[[], None] = lambda: None,
+    logs: LogOptions | None = None,
 ) -> FastAPI:
     """Return the app that serves an index or a cluster, and deepens it if there is a task for it.
 
     `on_ready` is called when it is warmed up.
     """
-    limits, access = limits or Limits(), access or Access()
-    metrics = Metrics()
-    service = Service(searchable, limits, metrics, access.writable, deepening, on_ready)
+    limits, access, logs = limits or Limits(), access or Access(), logs or LogOptions()
+    metrics, log = Metrics(), AccessLog(logs.access_log) if logs.access_log else None
+    service = Service(searchable, limits, metrics, access.writable, deepening, on_ready, logs.slow_ms)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -55,7 +57,7 @@ def make_app(
     app.state.access = access
     bodies = SearchBodies(service.settled, limits.max_query_length)
     app.add_middleware(SearchRoute, bodies=bodies, search=service.answer, refused=metrics.refused)
-    app.add_middleware(GuardMiddleware, limits=limits, access=access, metrics=metrics)
+    app.add_middleware(GuardMiddleware, limits=limits, access=access, metrics=metrics, log=log)
     add_error_handlers(app, metrics.refused)
     _add_read_routes(app, service)
     _add_write_routes(app, service)

@@ -25,7 +25,9 @@ from denslice.serve.following import Follower
 from denslice.serve.http_errors import HttpError, busy, timed_out
 from denslice.serve.limits import Limits
 from denslice.serve.metrics import Metrics
+from denslice.serve.request_log import log_if_slow
 from denslice.serve.searchable import Searchable
+from denslice.serve.tracing import trace_search
 
 READERS = 2  # threads that fetch documents
 ReadResult = TypeVar("ReadResult")
@@ -43,9 +45,10 @@ class Service:
         writable: bool = False,
         deepening: DeepeningTask | None = None,
         on_ready: Callable[[], None] = lambda: None,
+        slow_ms: float | None = None,
     ) -> None:
         self._searchable, self._limits, self._metrics, self._writable = searchable, limits, metrics, writable
-        self._deepening, self._warm, self._on_ready = deepening, False, on_ready
+        self._deepening, self._warm, self._on_ready, self._slow_ms = deepening, False, on_ready, slow_ms
         self._background = Background(metrics)
         self._follower = Follower(searchable, self._refresh)
         self._show()
@@ -108,10 +111,13 @@ class Service:
         except MissingShardsError as error:
             raise HttpError(503, "incomplete", str(error)) from error
         first, pairs = found[0], zip(map(_text, asked), found, strict=True)
+        took_ms = _milliseconds(first, waited)
+        log_if_slow(self._slow_ms, asked, options, first, took_ms)
+        trace_search(first.seconds, waited, len(asked), first.batch)
         return {
             "results": [{"query": text, **one.page} for text, one in pairs],
             "generation": first.generation,
-            "took_ms": _milliseconds(first, waited),
+            "took_ms": took_ms,
             "batch": first.batch,
             "warnings": list(first.warnings),
         }

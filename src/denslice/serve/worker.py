@@ -20,6 +20,7 @@ from denslice.serve.deepening_task import DeepeningTask
 from denslice.serve.http_app import make_app
 from denslice.serve.http_server import SIGNALS, Server, server_config
 from denslice.serve.limits import Access, Limits
+from denslice.serve.request_log import LogOptions
 
 READY, CLOSED = b"r", b"c"  # what a worker tells the supervisor: it is ready, a connection has ended
 
@@ -33,7 +34,8 @@ class WorkerSettings:
     limits: Limits
     access: Access
     workers: int
-    deepen: float | None = None  # the share of a core's time for deepening, which the first worker does
+    deepen: float | None  # the share of a core's time for deepening, which the first worker does
+    logs: LogOptions
 
 
 def run_worker(settings: WorkerSettings, number: int, channel: socket.socket) -> None:
@@ -45,7 +47,7 @@ def run_worker(settings: WorkerSettings, number: int, channel: socket.socket) ->
     with Index.open(settings.folder, **vars(settings.on)) as index:
         deepening = DeepeningTask(index, settings.deepen) if settings.deepen and number == 0 else None
         line = Channel(channel)
-        app = make_app(index, limits, settings.access, deepening, on_ready=lambda: line.tell(READY))
+        app = make_app(index, limits, settings.access, deepening, lambda: line.tell(READY), settings.logs)
         HandedServer(app, limits, line).run()
 
 
