@@ -68,7 +68,7 @@ def serve(
     """Answer searches over HTTP, with a web page that explains each result."""
     try:
         from denslice.serve.http_app import make_app
-        from denslice.serve.http_server import make_server
+        from denslice.serve.http_server import make_server, spare_collector
         from denslice.serve.request_log import LogOptions
         from denslice.serve.worker import WorkerSettings
         from denslice.serve.workers import serve_with_workers
@@ -83,7 +83,7 @@ def serve(
         _opened(folder.resolve(), on, ray, replicas, complete) as index,
         listening(host, port) as listener,
     ):
-        app = make_app(index, limits, access, _deepening(index, deepen), logs=logs)
+        app = make_app(index, limits, access, _deepening(index, deepen), spare_collector, logs)
         typer.echo(f"{folder} ({len(index):,} documents) on {address(host, listener)}")
         if workers == 1:
             return make_server(app, limits).run([listener])

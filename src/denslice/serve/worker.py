@@ -18,7 +18,7 @@ from denslice.index.index import Index
 from denslice.options import OpenOptions
 from denslice.serve.deepening_task import DeepeningTask
 from denslice.serve.http_app import make_app
-from denslice.serve.http_server import SIGNALS, Server, server_config
+from denslice.serve.http_server import SIGNALS, Server, server_config, spare_collector
 from denslice.serve.limits import Access, Limits
 from denslice.serve.request_log import LogOptions
 
@@ -47,7 +47,12 @@ def run_worker(settings: WorkerSettings, number: int, channel: socket.socket) ->
     with Index.open(settings.folder, **vars(settings.on)) as index:
         deepening = DeepeningTask(index, settings.deepen) if settings.deepen and number == 0 else None
         line = Channel(channel)
-        app = make_app(index, limits, settings.access, deepening, lambda: line.tell(READY), settings.logs)
+
+        def ready() -> None:
+            spare_collector()
+            line.tell(READY)
+
+        app = make_app(index, limits, settings.access, deepening, ready, settings.logs)
         HandedServer(app, limits, line).run()
 
 
