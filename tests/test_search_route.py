@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -36,7 +36,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
 def both(index: Index) -> Iterator[Clients]:
     """The app, and the same app without the short way."""
     short, long = make_app(index, LIMITS), make_app(index, LIMITS)
-    long.user_middleware = [one for one in long.user_middleware if one.cls is not SearchRoute]
+    long.user_middleware = [one for one in long.user_middleware if one.cls is not cast(Any, SearchRoute)]
     address = "http://127.0.0.1"
     with TestClient(short, base_url=address) as one, TestClient(long, base_url=address) as other:
         yield one, other

@@ -27,7 +27,7 @@ StartWorker = Callable[[int, socket.socket], BaseProcess]  # takes the number of
 
 
 @dataclass(eq=False)
-class Worker:
+class WorkerProcess:
     """A process that serves connections."""
 
     number: int
@@ -70,7 +70,7 @@ class Supervisor:
         self._listener, self._start, self._count, self._most, self._ended = (
             listener, start, count, max_connections, ended,
         )  # fmt: skip
-        self._workers: list[Worker] = []
+        self._workers: list[WorkerProcess] = []
         self._waiting: deque[socket.socket] = deque()  # connections that no worker has taken yet
         self._due: dict[int, float] = dict.fromkeys(range(count), 0.0)  # when to start which worker
         self._is_stopping = False
@@ -164,12 +164,12 @@ class Supervisor:
     def _start_worker(self, number: int) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
-            worker = Worker(number, self._start(number, theirs), ours)
+            worker = WorkerProcess(number, self._start(number, theirs), ours)
         ours.setblocking(False)
         self._workers.append(worker)
         self._selector.register(ours, selectors.EVENT_READ, worker)
 
-    def _hear(self, worker: Worker) -> None:
+    def _hear(self, worker: WorkerProcess) -> None:
         try:
             told = worker.channel.recv(4096)
         except BlockingIOError:
@@ -181,7 +181,7 @@ class Supervisor:
         if not told:
             self._bury(worker)
 
-    def _bury(self, worker: Worker) -> None:
+    def _bury(self, worker: WorkerProcess) -> None:
         """Forget a worker that has ended, and start another one unless it was meant to end."""
         self._selector.unregister(worker.channel)
         worker.channel.close()
