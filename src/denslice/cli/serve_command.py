@@ -42,6 +42,15 @@ def serve(
     limit: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="A limit, such as max_k=100; can be repeated.")
     ] = None,
+    workers: Annotated[
+        int, typer.Option(metavar="N", help="Number of processes that answer. Each has its share of the cores.")
+    ] = 1,
+    access_log: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Append a line of JSON for each request to this file.")
+    ] = None,
+    slow_ms: Annotated[
+        float | None, typer.Option(metavar="MS", help="Log searches that take this many milliseconds or more.")
+    ] = None,
     deepen: Annotated[
         float | None,
         typer.Option(
@@ -60,18 +69,28 @@ def serve(
     """Answer searches over HTTP, with a web page that explains each result."""
     try:
         from denslice.serve.http_app import make_app
-        from denslice.serve.http_server import make_server
+        from denslice.serve.http_server import make_server, spare_collector
+        from denslice.serve.request_log import LogOptions
+        from denslice.serve.worker import WorkerSettings
+        from denslice.serve.workers import serve_with_workers
     except ModuleNotFoundError as error:
         raise MissingExtraError("the server", "serve") from error
+    if workers < 1 or (workers > 1 and ray is not None):
+        raise InputError(f"--workers {workers}: expected 1 or more, and with --ray 1; --replicas is for clusters")
     access = Access(host, api_key, open, writable, tuple(allow_host or ()))
     limits, on = _limits(limit or ()), OpenOptions(**parsed(options))
+    logs = LogOptions(access_log and access_log.resolve(), slow_ms)
     with (
         _opened(folders, on, ray, replicas, complete, access) as index,
         listening(host, port) as listener,
     ):
-        running = make_server(make_app(index, limits, access, _deepening(index, deepen)), limits)
+        app = make_app(index, limits, access, _deepening(index, deepen), spare_collector, logs)
         typer.echo(f"{', '.join(map(str, folders))} ({len(index):,} documents) on {address(host, listener)}")
-        running.run([listener])
+        if workers == 1:
+            return make_server(app, limits).run([listener])
+        index.close()  # each worker opens it
+        places = tuple(folder.resolve() for folder in folders)
+        return serve_with_workers(WorkerSettings(places, on, limits, access, workers, deepen, logs), listener)
 
 
 def _deepening(index: Index | Indexes | Cluster, share: float | None) -> DeepeningTask | None:

@@ -19,7 +19,7 @@ from denslice.serve.api import SearchSettings
 from denslice.serve.hit_json import HitJson, HitWriter
 from denslice.serve.http_errors import busy
 from denslice.serve.searchable import Searchable
-from denslice.stage_timers import stage, timed
+from denslice.stage_timers import StageTimes, stage, timed
 
 PageJson = dict[str, Any]  # has the fields of api.ResultPageJson
 FACET_VALUES = 1_000  # values of a facet in a response, the most frequent ones
@@ -49,7 +49,7 @@ class Answer:
     page: PageJson
     generation: int
     batch: int
-    seconds: dict[str, float]  # of the batch, by stage
+    seconds: StageTimes  # of the batch, by stage
     warnings: tuple[str, ...] = ()
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
@@ -15,9 +14,13 @@ from denslice.serve.auth import BEARER, require_write
 from denslice.serve.deepening_task import DeepeningTask
 from denslice.serve.embeddings import embedding_routes
 from denslice.serve.http_errors import HttpError, add_error_handlers
+from denslice.serve.json_bytes import json_bytes
 from denslice.serve.limits import Access, Limits
 from denslice.serve.metrics import Metrics
 from denslice.serve.middleware import GuardMiddleware
+from denslice.serve.request_log import AccessLog, LogOptions
+from denslice.serve.search_bodies import SearchBodies
+from denslice.serve.search_route import SEARCH_PATH, SearchRoute
 from denslice.serve.searchable import Searchable
 from denslice.serve.service import Service
 from denslice.serve.web_page import page_routes
@@ -32,11 +35,16 @@ def make_app(
     limits: Limits | None = None,
     access: Access | None = None,
     deepening: DeepeningTask | None = None,
+    on_ready: Callable[[], None] = lambda: None,
+    logs: LogOptions | None = None,
 ) -> FastAPI:
-    """Return the app that serves an index or a cluster, and deepens it if there is a task for it."""
-    limits, access = limits or Limits(), access or Access()
-    metrics = Metrics()
-    service = Service(searchable, limits, metrics, access.writable, deepening)
+    """Return the app that serves an index or a cluster, and deepens it if there is a task for it.
+
+    `on_ready` is called when it is warmed up.
+    """
+    limits, access, logs = limits or Limits(), access or Access(), logs or LogOptions()
+    metrics, log = Metrics(), AccessLog(logs.access_log) if logs.access_log else None
+    service = Service(searchable, limits, metrics, access.writable, deepening, on_ready, logs.slow_ms)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -48,7 +56,9 @@ def make_app(
         title="denslice", description=DESCRIPTION, version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan
     )
     app.state.access = access
-    app.add_middleware(GuardMiddleware, limits=limits, access=access, metrics=metrics)
+    bodies = SearchBodies(service.settled, limits.max_query_length)
+    app.add_middleware(SearchRoute, bodies=bodies, search=service.answer, refused=metrics.refused)
+    app.add_middleware(GuardMiddleware, limits=limits, access=access, metrics=metrics, log=log)
     add_error_handlers(app, metrics.refused)
     _add_read_routes(app, service)
     _add_query_routes(app, service)
@@ -62,7 +72,7 @@ def make_app(
 def _add_read_routes(app: FastAPI, service: Service) -> None:
     reading, errors = [Depends(BEARER)], _errors(400, 401, 413, 415, 422, 503)
 
-    @app.post("/search", response_model=api.SearchResponse, responses=errors, dependencies=reading)
+    @app.post(SEARCH_PATH, response_model=api.SearchResponse, responses=errors, dependencies=reading)
     async def search(body: api.SearchRequest) -> Response:
         """Return the k best documents or passages for each query, best first."""
         return _json(await service.search(body))
@@ -154,8 +164,7 @@ def _add_status_routes(app: FastAPI, service: Service, metrics: Metrics) -> None
 
 def _json(answer: dict[str, Any]) -> Response:
     """Return the answer as JSON without validating it again, which would cost as much as some searches."""
-    text = json.dumps(answer, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return Response(text.encode(), media_type="application/json")
+    return Response(json_bytes(answer), media_type="application/json")
 
 
 def _errors(*statuses: int) -> Responses:
