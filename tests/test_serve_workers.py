@@ -29,7 +29,6 @@ AUTHORIZED = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/jso
 CONNECTIONS = 8  # each worker is given half of them
 CLIENTS = 8
 MOST = 24  # connections
-HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 Served = tuple[subprocess.Popen[str], Live, Path]
 
 
@@ -151,8 +150,8 @@ def test_one_connection_too_many_for_all_workers_is_told_to_come_back(served: Se
     with ExitStack() as held:
         for _ in range(MOST):
             held.enter_context(closing(Kept(served[1].port)))
-        wait_until(lambda: served[1].raw(HEALTH).startswith(b"HTTP/1.1 503"))
-    wait_until(lambda: served[1].raw(HEALTH).startswith(b"HTTP/1.1 200"))
+        wait_until(lambda: served[1].raw(b"").startswith(b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\n"))
+    wait_until(lambda: served[1].ask("/healthz").status == 200)
 
 
 def test_a_worker_that_is_killed_takes_only_its_own_connections_and_is_replaced(
