@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from denslice.errors import DensliceError
 from denslice.index.index import Index
 from denslice.serve.searchable import Searchable
 from denslice.store import manifest
@@ -29,7 +29,7 @@ class Follower:
         """Show the last commit. If that fails, go on with the one that is shown: a background task tells why."""
         if self._folder is None:
             return
-        with suppress(DensliceError, OSError):
+        with suppress(Exception, CancelledError):  # whatever it is, the background task meets it too
             mark = manifest.mark(self._folder)
             if mark != self._mark:
                 try:
