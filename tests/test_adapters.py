@@ -14,6 +14,8 @@ import pytest
     [
         ("langchain", "langchain_core", "langchain"),
         ("haystack", "haystack", "haystack"),
+        ("llama_index", "llama_index", "llama-index"),
+        ("pyterrier", "pyterrier", "pyterrier"),
     ],
 )
 def test_a_missing_library_is_named_with_its_extra(module: str, needs: str, extra: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -19,7 +19,7 @@ except ModuleNotFoundError as error:
     raise MissingExtraError("the Haystack adapter", "haystack") from error
 
 from denslice.adapters.hit_metadata import metadata, unique_id
-from denslice.adapters.stored_docs import given_metadata, stored_doc
+from denslice.adapters.stored_docs import given_metadata, passing_docs, stored_doc
 from denslice.index.index import Index
 from denslice.options import (
     PAGE_OPTIONS,
@@ -32,9 +32,8 @@ from denslice.options import (
     takes,
 )
 from denslice.rankings import Hit
-from denslice.records import Doc, checked_ids, filter_fields, json_object
+from denslice.records import Doc, checked_ids, json_object
 from denslice.scalars import whole_number
-from denslice.search.filter import matches, parse
 
 ORDERS = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
 COMPARISONS = ("==", "!=", "in", "not in", *ORDERS)
@@ -79,9 +78,9 @@ class DensliceDocumentStore:
 
     def filter_documents(self, filters: dict[str, Any] | None = None) -> list[Document]:
         """Return every document that passes the filters, without a score."""
-        return [
-            Document(id=doc.id, content=doc.text, meta=given_metadata(doc)) for doc in _passing(self.index(), filters)
-        ]
+        index, where = self.index(), where_of(filters) or {}
+        docs = () if index is None else passing_docs(index, where)
+        return [Document(id=doc.id, content=doc.text, meta=given_metadata(doc)) for doc in docs]
 
     def write_documents(self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE) -> int:
         """Write documents in one commit and return how many; by default, as with FAIL, their ids must be new."""
@@ -102,8 +101,8 @@ class DensliceDocumentStore:
 
     def delete_by_filter(self, filters: dict[str, Any]) -> int:
         """Delete the documents that pass the filters, and return how many."""
-        index = self.index()
-        return 0 if index is None else index.delete([doc.id for doc in _passing(index, filters)])
+        index, where = self.index(), where_of(filters) or {}
+        return 0 if index is None else index.delete([doc.id for doc in passing_docs(index, where)])
 
     def delete_all_documents(self) -> None:
         """Delete every document. The index stays."""
@@ -199,12 +198,6 @@ def _chosen(docs: list[Doc], policy: DuplicatePolicy, index: Index) -> list[Doc]
         elif policy != DuplicatePolicy.SKIP:
             raise DuplicateDocumentError(f"{index.path}: there is a document with the id {doc.id!r} already")
     return list(new.values())
-
-
-def _passing(index: Index | None, filters: dict[str, Any] | None) -> Iterator[Doc]:
-    condition = parse(where_of(filters) or {})
-    docs = () if index is None else index.docs()
-    return (doc for doc in docs if matches(condition, filter_fields(doc.id, doc.title, doc.meta)))
 
 
 def _document(hit: Hit, group: bool) -> Document:

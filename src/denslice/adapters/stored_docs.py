@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from denslice.index.search_verbs import SearchVerbs
 from denslice.rankings import Hit
-from denslice.records import Doc
+from denslice.records import Doc, filter_fields
+from denslice.search.filter import matches, parse
 
 
 def stored_doc(id: str, text: str, metadata: Mapping[str, Any]) -> Doc:
@@ -20,3 +22,10 @@ def stored_doc(id: str, text: str, metadata: Mapping[str, Any]) -> Doc:
 def given_metadata(stored: Doc | Hit) -> dict[str, Any]:
     """Return the metadata as they were given to `stored_doc`, or of any document with its title."""
     return {**stored.meta, **({"title": stored.title} if stored.title else {})}
+
+
+def passing_docs(index: SearchVerbs, where: Mapping[str, Any], ids: Iterable[str] | None = None) -> Iterator[Doc]:
+    """Yield every document, or those with these ids that there are, that passes the filter."""
+    condition = parse(where)
+    docs = index.docs() if ids is None else filter(None, map(index.get, ids))
+    return (doc for doc in docs if matches(condition, filter_fields(doc.id, doc.title, doc.meta)))
