@@ -152,6 +152,17 @@ def test_haystack_has_every_option_by_its_own_names() -> None:
     assert stored.items() <= parameters(adapter.DensliceDocumentStore.__init__).items()
 
 
+def test_llama_index_and_pyterrier_have_every_option_by_their_own_names() -> None:
+    expected = {name: default for name, default in defaults(SearchOptions).items() if name not in PAGE_OPTIONS}
+    llama_index = pytest.importorskip("denslice.adapters.llama_index").DensliceRetriever
+    names = {"similarity_top_k": 10, "filters": None, "group": False}
+    assert parameters(llama_index.__init__).items() >= ((expected | names).items() - {("k", 10), ("where", None)})
+    pyterrier = pytest.importorskip("denslice.adapters.pyterrier")
+    del expected["k"], expected["group"]  # a run ranks documents
+    assert parameters(pyterrier.DensliceRetriever.__init__).items() >= (expected | {"num_results": 1000}).items()
+    assert parameters(pyterrier.DensliceIndexer.__init__).items() >= defaults(IndexOptions).items()
+
+
 def test_keywords_are_the_options_with_their_types() -> None:
     hints = get_type_hints(SearchOptions)
     assert get_type_hints(SearchKeywords) == {one.name: hints[one.name] for one in shown(SearchOptions)[1:]}

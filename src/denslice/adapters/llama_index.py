@@ -51,7 +51,8 @@ QUERY_MODES = {
     VectorStoreQueryMode.TEXT_SEARCH: "lexical",
 }
 WHOLE_NODE = ("_node_content", "_node_type")  # how LlamaIndex keeps a node in metadata
-NOT_TO_READ = ("document_id", "lexical", "dense", "start", "end")  # by a model, to which nodes show their metadata
+# Metadata that a node does not show to the model that reads it.
+NOT_TO_READ = ("document_id", "doc_id", "ref_doc_id", "lexical", "dense", "start", "end")
 
 
 class DensliceRetriever(BaseRetriever):
