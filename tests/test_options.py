@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, get_type_hints
 
 import pytest
@@ -153,11 +154,13 @@ def test_haystack_has_every_option_by_its_own_names() -> None:
 
 
 def test_llama_index_and_pyterrier_have_every_option_by_their_own_names() -> None:
+    for library in ("llama_index.core", "pyterrier"):
+        pytest.importorskip(library)
     expected = {name: default for name, default in defaults(SearchOptions).items() if name not in PAGE_OPTIONS}
-    llama_index = pytest.importorskip("denslice.adapters.llama_index").DensliceRetriever
+    llama_index = import_module("denslice.adapters.llama_index").DensliceRetriever
     names = {"similarity_top_k": 10, "filters": None, "group": False}
     assert parameters(llama_index.__init__).items() >= ((expected | names).items() - {("k", 10), ("where", None)})
-    pyterrier = pytest.importorskip("denslice.adapters.pyterrier")
+    pyterrier = import_module("denslice.adapters.pyterrier")
     del expected["k"], expected["group"]  # a run ranks documents
     assert parameters(pyterrier.DensliceRetriever.__init__).items() >= (expected | {"num_results": 1000}).items()
     assert parameters(pyterrier.DensliceIndexer.__init__).items() >= defaults(IndexOptions).items()
