@@ -86,7 +86,8 @@ def test_profiles_are_filled_within_their_block_alone(index: Path) -> None:
 
 
 def test_a_profile_shows_what_was_read_beside_what_there_was() -> None:
-    profile = Profile({"search": 0.00125}, {"terms": 3, "postings": 5_000, "postings_read": 1_200})
+    profile = Profile(counts={"terms": 3, "postings": 5_000, "postings_read": 1_200})
+    profile.seconds.add("search", 1.0, 1.00125)
     assert str(profile) == "search 1.25 ms\nterms: 3\npostings read: 1,200 of 5,000"
 
 

@@ -105,6 +105,7 @@ def test_a_slow_search_is_logged_with_its_query_options_and_stages(
     assert (first["queries"], first["options"]) == (["slow cats"], {"k": 3, "explain": True})
     assert first["took_ms"].keys() >= {"queue", "encode", "search", "documents", "explain", "total"}
     assert first["slow_ms"] == first["took_ms"]["total"]
+    assert first["read"]["words_scored"] > 0
     assert second["queries"] == [{"text": "dogs", "has": ["+run"]}]
     assert logging.getLevelName(caplog.records[-1].levelno) == "WARNING"
 

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from threading import Lock
 
-from denslice.stage_timers import timed
+from denslice.stage_timers import StageTimes, timed
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Profile:
     whole, after their first bytes or without.
     """
 
-    seconds: dict[str, float] = field(default_factory=dict)
+    seconds: StageTimes = field(default_factory=StageTimes)
     counts: dict[str, int] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock, repr=False, compare=False)
 
@@ -61,11 +61,11 @@ def added_to(profile: Profile | None) -> Iterator[None]:
 
 
 @contextmanager
-def profiled() -> Iterator[Profile]:
-    """Yield a profile of the searches that this thread makes within the block."""
+def profiled(*, with_counts: bool = True) -> Iterator[Profile]:
+    """Yield a profile of the searches that this thread makes within the block; without counts, it has seconds alone."""
     with timed() as seconds:
         profile = Profile(seconds)
-        with added_to(profile):
+        with added_to(profile if with_counts else None):
             yield profile
 
 

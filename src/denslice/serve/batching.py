@@ -127,7 +127,7 @@ class Batcher:
             for one in batch:
                 await self._answer([one])
             return None
-        self._metrics.batch(len(batch), found[0].seconds)
+        self._metrics.batch(len(batch), found[0].cost.seconds)
         for one, answer in zip(batch, found, strict=True):
             if not one.answer.done():
                 one.answer.set_result(answer)

@@ -76,7 +76,7 @@ def log_if_slow(
 def _slow_search(
     asked: Sequence[str | Query], options: BatchOptions, answer: Answer, took_ms: Mapping[str, float]
 ) -> dict[str, Any]:
-    """Return what is logged of a search: with what an index tells of its work, here is the place to add it."""
+    """Return what is logged of a search. What was read is that of its batch, as are the stages."""
     defaults = SearchOptions().keywords()
     changed = {name: value for name, value in options.options.keywords().items() if value != defaults[name]}
     shown = {"explain": options.explain, "highlight": options.highlight}
@@ -86,6 +86,7 @@ def _slow_search(
         "queries": [one if isinstance(one, str) else {"text": one.text, "has": one.conditions} for one in asked],
         "options": changed | {name: True for name, is_set in shown.items() if is_set},
         "took_ms": dict(took_ms),
+        "read": answer.cost.counts,
         "batch": answer.batch,
         "generation": answer.generation,
     }

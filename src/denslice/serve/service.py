@@ -123,7 +123,7 @@ class Service:
         first, pairs = found[0], zip(map(_text, asked), found, strict=True)
         took_ms = _milliseconds(first, waited)
         log_if_slow(self._slow_ms, asked, options, first, took_ms)
-        trace_search(first.seconds, waited, len(asked), first.batch)
+        trace_search(first.cost.seconds, waited, len(asked), first.batch)
         return {
             "results": [{"query": text, **one.page} for text, one in pairs],
             "generation": first.generation,
@@ -265,7 +265,8 @@ class Service:
 
     def _answers(self, texts: Sequence[str | Query], options: BatchOptions) -> list[Answer]:
         self._follower.follow()
-        return answers(self._searchable, texts, options, self._words, self._limits.max_text)
+        is_logged = self._slow_ms is not None
+        return answers(self._searchable, texts, options, self._words, self._limits.max_text, is_logged)
 
     async def _warm_up(self) -> None:
         """Search once, which compiles and loads what searches need."""
@@ -327,6 +328,6 @@ def _conditions(filter: Filter) -> int:
 
 
 def _milliseconds(answer: Answer, waited: float) -> dict[str, float]:
-    stages = {"queue": waited, **answer.seconds}
+    stages = {"queue": waited, **answer.cost.seconds}
     stages["total"] = sum(stages.values())
     return {name: round(1000 * seconds, 3) for name, seconds in stages.items()}
