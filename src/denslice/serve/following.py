@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from denslice.errors import DensliceError
 from denslice.index.index import Index
 from denslice.serve.searchable import Searchable
 from denslice.store import manifest
@@ -29,13 +27,15 @@ class Follower:
         """Show the last commit. If that fails, go on with the one that is shown: a background task tells why."""
         if self._folder is None:
             return
-        with suppress(DensliceError, OSError):
+        try:
             mark = manifest.mark(self._folder)
             if mark != self._mark:
                 try:
                     self._refresh()
-                finally:
-                    self._mark = mark  # after a failure, the background task tries again
+                finally:  # not before: another thread would search the commit that is still shown
+                    self._mark = mark  # and after a failure the background task tries again
+        except Exception:  # noqa: BLE001 (the background task tells it)
+            return
 
     def followed(self, work: Callable[[], Followed]) -> Followed:
         """Return the result of the work, which is done in the last commit."""
