@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from asyncio import CancelledError
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -29,13 +27,15 @@ class Follower:
         """Show the last commit. If that fails, go on with the one that is shown: a background task tells why."""
         if self._folder is None:
             return
-        with suppress(Exception, CancelledError):  # whatever it is, the background task meets it too
+        try:
             mark = manifest.mark(self._folder)
             if mark != self._mark:
                 try:
                     self._refresh()
-                finally:
-                    self._mark = mark  # after a failure, the background task tries again
+                finally:  # not before: another thread would search the commit that is still shown
+                    self._mark = mark  # and after a failure the background task tries again
+        except Exception:  # noqa: BLE001 (the background task tells it)
+            return
 
     def followed(self, work: Callable[[], Followed]) -> Followed:
         """Return the result of the work, which is done in the last commit."""

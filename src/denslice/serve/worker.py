@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import socket
 from collections.abc import Iterator
@@ -43,7 +42,6 @@ def run_worker(settings: WorkerSettings, number: int, channel: socket.socket) ->
     """Serve connections from the channel until it ends. Signals are for the supervisor."""
     for one in (*SIGNALS, signal.SIGHUP):
         signal.signal(one, signal.SIG_IGN)
-    _take_cores(number, settings.workers)
     limits = share_of(settings.limits, settings.workers)
     with _opened(settings) as index:
         deepening = _deepening(index, settings.deepen if number == 0 else None)
@@ -71,14 +69,6 @@ def share_of(limits: Limits, workers: int) -> Limits:
     """Return the limits of one worker: its share of what may wait, as each has as many connections as the others."""
     waiting = max(limits.max_queries, ceil(limits.max_waiting / workers))
     return replace(limits, max_waiting=waiting, max_writes=ceil(limits.max_writes / workers))
-
-
-def _take_cores(number: int, workers: int) -> None:
-    """Keep to a share of the cores, so that the threads of all workers together are as many as there are cores."""
-    if not hasattr(os, "sched_setaffinity"):
-        return
-    allowed = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, allowed[number % len(allowed) :: workers])
 
 
 class Channel:

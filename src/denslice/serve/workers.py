@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 
 from prometheus_client.multiprocess import mark_process_dead
 
+from denslice.cores import CPU_COUNT, cores
 from denslice.serve.metrics import METRICS_FOLDER
 from denslice.serve.supervisor import Supervisor
 from denslice.serve.worker import WorkerSettings, run_worker
@@ -20,7 +21,8 @@ from denslice.serve.worker import WorkerSettings, run_worker
 
 def serve_with_workers(settings: WorkerSettings, listener: socket.socket) -> None:
     """Serve connections to the listener until a signal stops the server."""
-    with _metrics_folder() as folder:
+    share = max(1, cores() // settings.workers)
+    with TemporaryDirectory(prefix="denslice-metrics-") as folder, _environment(folder, share):
         ended = partial(mark_process_dead, path=folder)
         start, most = partial(_started, settings), settings.limits.max_connections
         Supervisor(listener, start, settings.workers, most, ended).run()
@@ -34,11 +36,16 @@ def _started(settings: WorkerSettings, number: int, channel: socket.socket) -> B
 
 
 @contextmanager
-def _metrics_folder() -> Iterator[str]:
-    """Make the folder in which workers keep their metrics, and name it in their environment."""
-    with TemporaryDirectory(prefix="denslice-metrics-") as folder:
-        os.environ[METRICS_FOLDER] = folder
-        try:
-            yield folder
-        finally:
-            del os.environ[METRICS_FOLDER]
+def _environment(folder: str, share: int) -> Iterator[None]:
+    """Tell workers where to keep their metrics and how many cores each may use: together, as many as there are."""
+    told = {METRICS_FOLDER: folder, CPU_COUNT: str(share)}
+    before = {name: os.environ.get(name) for name in told}
+    os.environ.update(told)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
