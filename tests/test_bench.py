@@ -15,9 +15,11 @@ from denslice.bench.bench_data import DEPTH, BenchTexts, BenchVectors, best_by_p
 from denslice.bench.bench_table import table
 from denslice.bench.contender import Contender
 from denslice.bench.cpu_bench import contenders
+from denslice.bench.host_documents import HostDocuments, text_of, write_part
 from denslice.bench.peers.faiss_peer import best_by_dense_product
 from denslice.bench.timing import reportable
 from denslice.errors import InputError
+from denslice.search.gpu.gpu_share import GpuAnswer
 
 
 @pytest.fixture(scope="module")
@@ -187,3 +189,13 @@ def test_unknown_contenders_and_missing_vectors_are_told(folder: Path, tmp_path:
     assert (done.exit_code, "--vectors FOLDER or --texts FOLDER" in done.output) == (2, True)
     done = CliRunner().invoke(app, ["bench", "cpu", "--vectors", str(tmp_path)])
     assert (done.exit_code, "docs.npz" in done.output) == (2, True)
+
+
+def test_positions_become_ids_and_texts_as_in_a_reader(tmp_path: Path) -> None:
+    for number, (first, rows) in enumerate([(0, 3), (3, 4)]):
+        write_part(tmp_path / str(number), first, rows)
+    host = HostDocuments([3, 4], tmp_path)
+    answer = GpuAnswer(np.array([5, 1, 6, 0]), np.array([9, 7, 7, 2], np.float32), np.zeros(0, np.float32))
+    found = host.ids(answer, 3)
+    assert found.ids == ["doc-00000005", "doc-00000001", "doc-00000006"]  # equal scores by id
+    assert [doc.text for doc in host.texts(found)] == [text_of(5), text_of(1), text_of(6)]

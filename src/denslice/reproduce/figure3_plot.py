@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from denslice.errors import MissingExtraError
 
-STAGES = ("#0072b2", "#d55e00")  # from Okabe and Ito's palette for colour-blind readers
+STAGES = ("#0072b2", "#d55e00", "#e69f00")  # from Okabe and Ito's palette for colour-blind readers
 THETAS = ("#009e73", "#cc79a7", "#e69f00")
 MARKERS = ("o", "s", "^")
 INK = "#333333"
