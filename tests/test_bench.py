@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.stats import ttest_1samp
 from typer.testing import CliRunner
 
 from denslice.__main__ import app
@@ -199,3 +200,19 @@ def test_positions_become_ids_and_texts_as_in_a_reader(tmp_path: Path) -> None:
     found = host.ids(answer, 3)
     assert found.ids == ["doc-00000005", "doc-00000001", "doc-00000006"]  # equal scores by id
     assert [doc.text for doc in host.texts(found)] == [text_of(5), text_of(1), text_of(6)]
+
+
+def test_an_interval_over_seeds_is_that_of_the_queries_or_wider(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
+    intervals = importlib.import_module("seed_intervals")
+    queries = np.random.default_rng(1).normal(0.02, 0.2, 400)
+    low, high = ttest_1samp(queries, 0).confidence_interval(0.95)
+    one = intervals.interval(queries[None])
+    assert (one.mean - one.half, one.mean + one.half) == pytest.approx((low, high))
+    alike = intervals.interval(np.tile(queries, (3, 1)))  # seeds that do not differ say no more than one
+    assert (alike.half, alike.verdict) == (pytest.approx(one.half), one.verdict)
+    apart = intervals.interval(queries + np.array([[-0.05], [0.0], [0.05]]))
+    assert apart.mean == pytest.approx(one.mean)
+    variance = 0.05**2 / 3 + queries.var(ddof=1) / 400  # of seeds and of queries
+    assert apart.half > 1.96 * variance**0.5
+    assert apart.verdict == "level"

@@ -395,10 +395,10 @@ def test_labels_that_would_cover_one_another_are_left_out() -> None:
 
 def test_collisions_are_shares_of_the_relevant_documents_scores(place: Path, collection: Collection) -> None:
     told = made(place, "collisions")
-    assert len(told["cells"]) == len(rows(place, "collisions")) - 1 == 3 * 4
+    assert len(told["rows"]) == len(rows(place, "collisions")) - 1 == 3 * 4
     assert "(collisions.svg)" in shown(place, "collisions")
     model = encodings(place, collection, "splade")
-    (sliced,) = (one for one in told["cells"] if (one["model"], one["slices"], one["query"]) == ("splade", 4, "sliced"))
+    (sliced,) = (one for one in told["rows"] if (one["model"], one["slices"], one["query"]) == ("splade", 4, "sliced"))
     docs = Encoded.joined(list(model.doc_parts())).lexical
     slicing = Slicing.stride(model.facts.vocab, 4, model.facts.skip)
     lost = []
@@ -414,7 +414,7 @@ def test_collisions_are_shares_of_the_relevant_documents_scores(place: Path, col
 
 def test_mrr_of_collisions_is_that_of_the_index(place: Path) -> None:
     by_index = {(c["model"], c["slices"], c["query"]): c["means"]["RR@10"] for c in made(place, "table1")["cells"]}
-    for one in made(place, "collisions")["cells"]:
+    for one in made(place, "collisions")["rows"]:
         assert one["rr"] == pytest.approx(by_index[one["model"], one["slices"], one["query"]])
         assert one["rr_all"] == pytest.approx(by_index[one["model"], None, "full"])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 import numpy as np
@@ -41,16 +41,18 @@ def settings(models: Sequence[Encodings], grid: Grid) -> list[Setting]:
 def page(models: Sequence[Encodings], grid: Grid, results: Results, collection: Collection) -> Page:
     """Return a plot for each model, and every point in a table."""
     plots: dict[str, bytes] = {}
-    rows, images = [], []
+    rows, images, kept = [], [], []
     for model in lexical_models(models):
         title = f"{model.name} on {collection.name}, {max(grid.slices)} slices"
         name = f"figure3-{model.name}"
         plots[f"{name}.svg"] = drawn(title, *_lines(model, grid, results))
         images.append(f"![MRR@10 and R@1000 of {title} against latency, for values of θ and of candidates]({name}.svg)")
-        rows += _rows(model, grid, results)
+        counts = {theta: at_eight(model, max(grid.slices), theta) for theta in grid.thetas}
+        rows += _rows(model, grid, results, counts)
+        kept += [{"model": model.name, "theta": theta, "at_eight": count} for theta, count in counts.items()]
     notes = [NOTE, candidates_note(len(collection.doc_ids), max(grid.candidates))]
     text = "\n\n".join([*images, markdown(HEAD, rows), *notes])
-    return Page("figure3", TITLE, text, results, plots)
+    return Page("figure3", TITLE, text, results, plots, kept)
 
 
 def _index(model: Encodings, grid: Grid) -> IndexSetting:
@@ -93,15 +95,15 @@ def _lines(model: Encodings, grid: Grid, results: Results) -> tuple[list[Line], 
 
 def _point(setting: Setting, results: Results, label: str) -> Point:
     figures = results[setting]
-    return Point(figures.p50_ms, figures.means["RR@10"], figures.means["R@1000"], label)
+    recall = figures.means["R@1000"] if setting.depth == K else None
+    return Point(figures.p50_ms, figures.means["RR@10"], recall, label)
 
 
-def _rows(model: Encodings, grid: Grid, results: Results) -> list[list[str]]:
+def _rows(model: Encodings, grid: Grid, results: Results, counts: Mapping[float, int]) -> list[list[str]]:
     alone = {setting.theta: setting for setting in _first_stage(model, grid)}
-    kept = {theta: str(at_eight(model, max(grid.slices), theta)) for theta in grid.thetas}
     settings = dict.fromkeys([*_reranked(model, grid), *_varied(model, grid)])
     return [
-        [model.name, f"{s.theta:g}", kept[s.theta], f"{s.candidates:,}", *_cells([s, alone[s.theta]], results)]
+        [model.name, f"{s.theta:g}", str(counts[s.theta]), f"{s.candidates:,}", *_cells([s, alone[s.theta]], results)]
         for s in sorted(settings, key=lambda setting: (setting.theta, setting.candidates))
     ]
 

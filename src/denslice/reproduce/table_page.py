@@ -130,5 +130,6 @@ def as_json(page: Page, collection: Collection, models: Sequence[Encodings], com
         **provenance(PACKAGES),
         "collection": about | {"fingerprint": collection.fingerprint},
         "models": {model.name: asdict(model.facts) for model in models},
-        "cells": [*page.rows, *(setting.to_json() | figures.to_json() for setting, figures in page.results.items())],
+        "cells": [setting.to_json() | figures.to_json() for setting, figures in page.results.items()],
+        "rows": list(page.rows),
     }
