@@ -2,7 +2,7 @@
 
     python benchmarks/pages.py
 
-docs/slicing.md is made by slicings.py, and docs/reproduction/ by `denslice reproduce`.
+docs/slicing.md is made by slicings.py, and docs/reproduction/ by `denslice reproduce`, whose JSON files are read here.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from denslice.reproduce.table_page import markdown, refresh
 from journal import RESULTS, ROOT, Line, cited, lines
 from large_pages import large_tables
 from recall_plot import SECONDS, quality_against_seconds, recall_against_time, time_against_size
+from reproduction_pages import reproduction_tables
 from train_pages import train_tables, training_speeds
 from word_pages import word_tables
 
@@ -47,6 +48,7 @@ def main() -> None:
         },
         "mini": {"quality": quality(), "speed": mini_speed()},
         "passages": {"quality": long_quality(), "needles": needles(), "speed": passage_speed()},
+        "reproduction": reproduction_tables(),
         "scaling": {"cluster": cluster(), "plans": plans(), "plan": steps(plan(_need(1e9))), "rates": plan_rates()},
         "serving": {"load": load()},
         "training": train_tables() | {"speed": speed()},

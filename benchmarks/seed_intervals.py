@@ -6,6 +6,7 @@ query, and the interval counts both as samples: other queries and other seeds wo
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,4 +54,4 @@ def interval(differences: Differences) -> Interval:
 
 
 def _half(variance: float, freedom: float) -> float:
-    return float(t.ppf((1 + CONFIDENCE) / 2, freedom)) * variance**0.5
+    return float(t.ppf((1 + CONFIDENCE) / 2, freedom)) * math.sqrt(variance)

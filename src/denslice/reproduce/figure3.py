@@ -64,9 +64,11 @@ def _first_stage(model: Encodings, grid: Grid) -> list[Setting]:
 
 
 def _reranked(model: Encodings, grid: Grid) -> list[Setting]:
-    """Return every θ with the most and with the fewest candidates."""
-    ends = sorted({max(grid.candidates), min(grid.candidates)}, reverse=True)
-    return [Setting(_index(model, grid), "sliced", theta, some) for some in ends for theta in grid.thetas]
+    """Return every θ with the most candidates, and those above 0 with the fewest: θ = 0 needs no candidates."""
+    most, fewest = max(grid.candidates), min(grid.candidates)
+    pairs = [(theta, most) for theta in grid.thetas]
+    pairs += [(theta, fewest) for theta in grid.thetas if theta > 0 and fewest < most]
+    return [Setting(_index(model, grid), "sliced", *pair) for pair in pairs]
 
 
 def _varied(model: Encodings, grid: Grid) -> list[Setting]:

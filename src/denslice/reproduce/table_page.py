@@ -116,7 +116,8 @@ def source(page: Page, collection: Collection, command: str) -> str:
     """Return where the table comes from: the command, the collection, the commits and the machine."""
     made = provenance(())
     commits = sorted({figures.commit for figures in page.results.values()}) or [made["commit"]]
-    on = f"{made['hardware']['cpu']}, {made['hardware']['cores']} cores"
+    cores = made["hardware"]["cores"]
+    on = f"{made['hardware']['cpu']}, {cores} core{'s' * (cores != 1)}"
     counted = f"{len(collection.doc_ids):,} documents, {len(collection.queries):,} queries"
     return f"`{command}`\n\n{collection.name}: {counted}. Commit {', '.join(commits)}, {on}."
 
