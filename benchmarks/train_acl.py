@@ -23,8 +23,8 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from denslice.cores import cores
-from denslice.provenance import append_line, commit
-from journal import MEASURED, ROOT, read_lines
+from denslice.provenance import append_line
+from journal import ROOT, read_lines
 
 CONFIGS = ROOT / "configs" / "acl"
 MODELS = ("splade-dense", "splade", "unicoil-dense", "unicoil", "dense")  # the longest first
@@ -83,7 +83,7 @@ def main() -> None:
     runs = planned(given.runs)
     with ThreadPoolExecutor(given.together) as pool:
         list(pool.map(lambda one: train(one, job), runs))
-    collect(runs, given.work)
+    collect(given.work)
     _say(f"{time.monotonic() - began:.0f} s in all")
 
 
@@ -145,21 +145,18 @@ def _settings(job: Job) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": threads, "NUMBA_NUM_THREADS": threads}
 
 
-def collect(runs: list[Planned], work: Path) -> None:
-    """Write the results of all runs to one file, each with the commit and the median training speed."""
+def collect(work: Path) -> None:
+    """Write the results of every finished run to one file, each with its seed and the median training speed."""
     (work / "results.jsonl").unlink(missing_ok=True)
-    for run in runs:
-        if not (work / run.name / "results.jsonl").exists():
-            continue
-        logged = read_lines(work / run.name / "log.jsonl")
+    for path in sorted(work.glob("*/results.jsonl")):
+        config, _, seed = path.parent.name.rpartition("-")
+        logged = read_lines(path.parent / "log.jsonl")
         rates = [line["passages_per_s"] for line in logged if "passages_per_s" in line]
-        newest = {line["split"]: line for line in read_lines(work / run.name / "results.jsonl")}
-        for line in newest.values():
-            about = {"commit": commit(MEASURED), **line, "model": run.config, "seed": run.seed}
-            about |= {"config": _without_places(line["config"])}
+        for line in read_lines(path):
+            about = line | {"model": config, "seed": int(seed), "config": _without_places(line["config"])}
             speed = {"passages_per_s": round(median(rates), 1)} if rates else {}
-            append_line(work / "results.jsonl", {**about, **speed})
-            _say(f"{run.name}, {line['split']}: {json.dumps(line['measures'])}")
+            append_line(work / "results.jsonl", about | speed)
+            _say(f"{path.parent.name}, {line['split']}: {json.dumps(line['measures'])}")
 
 
 def _without_places(config: Any) -> Any:
