@@ -14,6 +14,7 @@ from typing import Any
 
 import adds_while_deepening
 import serve_load
+import serve_workers
 import three_node_cluster
 from denslice.bench.bench_table import MISSED, is_good, reported, table
 from denslice.capacity.plan import CapacityPlan, Need, plan, rates
@@ -50,7 +51,7 @@ def main() -> None:
         "passages": {"quality": long_quality(), "needles": needles(), "speed": passage_speed()},
         "reproduction": reproduction_tables(),
         "scaling": {"cluster": cluster(), "plans": plans(), "plan": steps(plan(_need(1e9))), "rates": plan_rates()},
-        "serving": {"load": load()},
+        "serving": {"load": load(), "workers": workers()},
         "training": train_tables() | {"speed": speed()},
         "words-measured": word_tables(),
     }
@@ -495,6 +496,13 @@ def load() -> str:
     newest = {(line["figures"]["encoder"], line["figures"]["seconds"]): line for line in lines("serve_load")}
     shown = serve_load.table([line["figures"] for line in newest.values()])
     return f"{shown}\n\n{cited('serve_load', newest.values())}"
+
+
+def workers() -> str:
+    """Return servers with and without workers beside an earlier one: the newest line of each encoder."""
+    newest = {line["figures"]["encoder"]: line for line in lines("serve_workers")}
+    shown = serve_workers.table([line["figures"] for line in newest.values()])
+    return f"{shown}\n\n{cited('serve_workers', newest.values())}"
 
 
 # --- training.md
