@@ -19,8 +19,8 @@ class Profile:
     """What searches cost: seconds by stage, and counts of what was read and what there was, by name.
 
     `postings`, `clusters` and `vectors` are what a search that skips nothing would read, and the names with `_read` are
-    what was read. `words_scored` are documents whose weights were read, `vectors_scored` those whose vectors were read
-    whole, after their first bytes or without.
+    what was read, which is more if something is read twice. `words_scored` are documents whose weights were read,
+    `vectors_scored` those whose vectors were read whole, after their first bytes or without.
     """
 
     seconds: StageTimes = field(default_factory=StageTimes)

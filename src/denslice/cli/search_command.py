@@ -33,7 +33,7 @@ def search(
 
     index = open_folder(folder, taken(OpenOptions, options))
     is_page = any(options[name] for name in PAGE_OPTIONS if name != "per_group")
-    with profiled() as cost:
+    with profiled(with_counts=profile) as cost:
         ranking = index.search(" ".join(question), **parsed(options))
         write_ranking(index, ranking, explain, as_json, is_page)
     if profile:
