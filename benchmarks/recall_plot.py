@@ -85,6 +85,23 @@ def time_by_documents(curves: Mapping[str, Sequence[tuple[int, float]]]) -> byte
     return _svg(figure)
 
 
+def recall_by_milliseconds(panels: Mapping[str, Mapping[str, Any]]) -> bytes:
+    """Return an SVG with a panel for each comparison: a point for each engine's settings for the ten best."""
+    figure = _figure(4.6 * len(panels), 3.4)
+    for panel, (title, engines) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
+        others = zip(COLOURS, MARKERS, strict=False)
+        for name, found in engines.items():
+            colour, marker = (OURS, "*") if name.startswith("denslice") else next(others)
+            places = [(one["p50_ms"], one["recall@10"]) for one in found["settings"] if one["k"] == 10]
+            style = {"color": colour, "marker": marker, "markersize": 9 if marker == "*" else 6}
+            panel.plot(*zip(*places, strict=True), linestyle="none", label=name, **style)
+        panel.set(title=title, xscale="log", xlabel="milliseconds a query, p50, one core", ylabel="recall@10")
+        panel.xaxis.set_major_formatter("{x:g}")
+        panel.grid(color=GRID, linewidth=0.6)
+        panel.legend(frameon=False, fontsize=8)
+    return _svg(figure)
+
+
 def quality_against_seconds(line: Line) -> bytes:
     """Return an SVG of nDCG@10 by seconds since the start: each contender begins at its first possible search."""
     figure = _figure(8.4, 3.8)

@@ -13,7 +13,7 @@ from denslice.reproduce import paper_figures
 from denslice.reproduce.table_page import markdown
 from denslice.train.measures import unpacked
 from journal import Line, cited, lines
-from seed_intervals import interval
+from seed_intervals import Interval, interval
 
 ALONE = ("splade", "unicoil", "dense")
 JOINT = ("splade-dense", "unicoil-dense")
@@ -103,12 +103,22 @@ def narrow(runs: dict[str, dict[int, Line]]) -> str:
     return markdown(head, rows) if rows else "These models have not been trained yet."
 
 
+def difference(runs: dict[str, dict[int, Line]], one: Scored, other: Scored) -> Interval:
+    """Return by how much one score's RR@10 is higher than another's, over the seeds that both models have."""
+    seeds = _seeds(runs, one, other)
+    return interval(np.array([_reciprocal(runs, one, seed) - _reciprocal(runs, other, seed) for seed in seeds]))
+
+
+def _seeds(runs: dict[str, dict[int, Line]], one: Scored, other: Scored) -> list[int]:
+    return sorted(runs.get(one.model, {}).keys() & runs.get(other.model, {}).keys())
+
+
 def _row(runs: dict[str, dict[int, Line]], one: Scored, other: Scored) -> list[list[str]]:
     """Return a row, or none if the models have no seed in common."""
-    seeds = sorted(runs.get(one.model, {}).keys() & runs.get(other.model, {}).keys())
+    seeds = _seeds(runs, one, other)
     if not seeds:
         return []
-    found = interval(np.array([_reciprocal(runs, one, seed) - _reciprocal(runs, other, seed) for seed in seeds]))
+    found = difference(runs, one, other)
     told = f"{found.mean:+.4f} ± {found.half:.4f}"
     return [[_name(one), _name(other), str(len(seeds)), told, found.verdict]]
 
