@@ -20,6 +20,7 @@ from denslice.capacity.plan import CapacityPlan, Need, plan, rates
 from denslice.reproduce.table_page import markdown, refresh
 from journal import RESULTS, ROOT, Line, cited, lines
 from large_pages import large_tables
+from product_pages import product_tables
 from recall_plot import SECONDS, quality_against_seconds, recall_against_time, time_against_size
 from word_pages import word_tables
 
@@ -46,6 +47,7 @@ def main() -> None:
         },
         "mini": {"quality": quality(), "speed": mini_speed()},
         "passages": {"quality": long_quality(), "needles": needles(), "speed": passage_speed()},
+        "products": product_tables(),
         "scaling": {"cluster": cluster(), "plans": plans(), "plan": steps(plan(_need(1e9))), "rates": plan_rates()},
         "serving": {"load": load()},
         "training": {"models": models(), "slices": slices(), "speed": speed()},
