@@ -26,6 +26,8 @@ class Denslice(Product):
         if not self.store.exists():
             self.index = denslice.Index.create(self.store, ENCODERS[self.way], filterable=["path"])
             self.index.sync(folder, level=LEVELS[self.way])
+        elif not hasattr(self, "index"):
+            self.open()
         return self._deepened() if self.way == "full" else 0
 
     def search(self, text: str, k: int) -> list[str]:
@@ -34,8 +36,7 @@ class Denslice(Product):
     # --- more
 
     def _deepened(self) -> int:
-        """Encode some documents fully and return how many are left."""
-        self.index = denslice.open_index(self.store)
+        """Encode the documents of one commit fully and return how many are left."""
         self.index.deepen(AT_ONCE)
         return self.index.info().quick
 
@@ -67,7 +68,7 @@ class Denslice(Product):
         return told | {"search_kind": kind, "versions": told["versions"] | {"denslice": denslice.__version__}}
 
 
-AT_ONCE = 4_096  # documents that are deepened before the time is noted
+AT_ONCE = 512  # documents of a commit, after which the time is noted
 ROOT = "texts/"  # ids begin with the name of the folder
 
 

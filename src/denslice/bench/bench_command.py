@@ -87,6 +87,7 @@ def products(
 ) -> None:
     """Compare denslice with other products, from a folder of texts to answers; an interrupted run can be resumed."""
     from denslice.bench.product_bench import MEASURED, ProductBench, chosen_products
+    from denslice.bench.product_process import ending_on_sigterm
     from denslice.bench.product_table import has_line, product_table
     from denslice.cli.output import write_line
     from denslice.provenance import append_line, provenance
@@ -94,7 +95,8 @@ def products(
     bench = ProductBench(data, work, documents, kills, lambda line: typer.echo(line, err=True))
     lines = []
     for program in chosen_products(only or []):
-        figures = bench.measure(program)
+        with ending_on_sigterm():
+            figures = bench.measure(program)
         line = provenance((), MEASURED) | {"configuration": bench.configuration(), "product": program.name}
         minilm = bench.minilm() if figures["needs_minilm"] else None
         line["versions"] |= figures.pop("versions") | (bench.costs.versions if minilm else {})

@@ -13,11 +13,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import fmean, median, quantiles
 from typing import Any
 
 from denslice.bench.product_checks import K, after_changes, change_and_look, check_answers, check_ids, first_for
-from denslice.bench.product_kills import BATCHES, KillTest, moments, totals
+from denslice.bench.product_kills import BATCHES, KillTest, copy_store, moments, totals
 from denslice.bench.product_process import VECTORS, ProductProcess, ProductProgram, python_of
 from denslice.bench.product_texts import (
     JUDGED,
@@ -86,7 +86,9 @@ class ProductBench:
     def measure(self, program: ProductProgram) -> Figures:
         """Return all figures of a product."""
         few = self._step(program, "few", lambda: self._few(program))
-        found = few | self._step(program, "first", lambda: self._first(program))
+        large = self._stores(program) / "large" / "store"
+        built = self._step(program, "built", lambda: self._built(program, self.large, large))
+        found = few | built | self._step(program, "searched", lambda: self._searched(program, large))
         for name in JUDGED:
             step = self._step(program, f"judged-{name}", lambda name=name: self._judged(program, name))  # type: ignore[misc]
             found.setdefault("ndcg@10", {})[name] = step["ndcg@10"]
@@ -184,11 +186,9 @@ class ProductBench:
         shutil.rmtree(store.parent)
         return {"few": FEW, "few_cold_seconds": cold, "few_warm_seconds": warm}
 
-    def _first(self, program: ProductProgram) -> Figures:
-        """Build, check, time and change the large folder."""
-        store = self._stores(program) / "large" / "store"
-        about = self._about(program)
-        built = self._built(program, self.large, store)
+    def _searched(self, program: ProductProgram, store: Path) -> Figures:
+        """Check and time the store of the large folder, and change a copy of it."""
+        about, changed = self._about(program), store.parent.with_name("changed") / store.name
         with self._started(program, store) as product:
             product.ask("open")
             check_answers(product, self.large)
@@ -196,12 +196,14 @@ class ProductBench:
             searching = product.memory.bytes
             doc, question = self.large.planted(1), PLANTED[1].question
             explained = product.ask("explain", text=question, id=doc["id"])
+        copy_store(store, changed)
+        with self._started(program, changed) as product:
+            product.ask("open")
             changes = change_and_look(product, self.large)
-        with self._started(program, store) as product:
+        with self._started(program, changed) as product:
             product.ask("open")
             check_ids(product, after_changes(self.large))
-        shutil.rmtree(store.parent)
-        figures = about | built | times | changes | {"lines": program.lines(), "searching_bytes": searching}
+        figures = about | times | changes | {"lines": program.lines(), "searching_bytes": searching}
         where = str(store.parent).lstrip("/")
         return figures | {"explained": None if explained is None else explained.replace(where, "STORE")[:1_000]}
 
@@ -267,8 +269,10 @@ class ProductBench:
         base, added = self._kill_sizes
         texts = some_of(self.large, self._sized / "folders" / "base", base)
         store, copy = (self._stores(program) / name / "store" for name in ("base", "copy"))
-        if not store.parent.exists() or store.parent.with_suffix(".json").exists():
+        is_built = store.parent.with_suffix(".built")
+        if not is_built.exists():
             self._built(program, texts, store)
+            is_built.touch()
         start: Callable[[Path], AbstractContextManager[ProductProcess]] = lambda at: self._started(program, at)  # noqa: E731
         ids = [doc["id"] for doc in texts.docs]
         test = KillTest(start, store, ids, self.large.docs[base : base + added])
@@ -282,10 +286,9 @@ class ProductBench:
 
 def _timed(product: ProductProcess, asked: Sequence[Mapping[str, Any]], more: Sequence[float]) -> Figures:
     """Return milliseconds of single searches; each question is asked once before, and some seconds are added."""
-    for one in asked:
-        product.ask(**one)
+    found = [len(product.ask(**one)) for one in asked]
     took = [[product.timed(**one)[0] + added for _ in range(REPEATS)] for one, added in zip(asked, more, strict=True)]
-    return _spread(took)
+    return _spread(took) | {"found": round(fmean(found), 2)}
 
 
 def _spread(took: Sequence[Sequence[float]]) -> Figures:

@@ -50,13 +50,19 @@ def _row(line: ProductLine, judged: Sequence[str]) -> list[str]:
         str(found["lines"]),
         f"{line['configuration']['documents'] / seconds:,.0f}",
         *(f"{found['ndcg@10'][name]:.3f}" for name in judged),
-        *(f"{found[name]['p50_ms']:.1f}, {found[name]['p95_ms']:.1f}" for name in ("search", "filtered")),
+        *(_times(found[name], line["configuration"]["k"]) for name in ("search", "filtered")),
         ", ".join(memory) + (" + MiniLM" if minilm else ""),
         f"{found['disk_bytes'] / 1e6:,.0f}",
         _kills(found["kills"]),
         _seen(found["seen"]),
         found["explains"],
     ]
+
+
+def _times(found: Mapping[str, Any], k: int) -> str:
+    """Return p50 and p95, and how many documents were found in the mean if they were fewer than asked for."""
+    fewer = f" ({found['found']:.1f} of {k} found)" if found["found"] < k else ""
+    return f"{found['p50_ms']:.1f}, {found['p95_ms']:.1f}{fewer}"
 
 
 def _kills(found: Mapping[str, Any] | None) -> str:
