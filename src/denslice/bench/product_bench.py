@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from statistics import fmean, median, quantiles
 from typing import Any
@@ -51,7 +50,6 @@ PRODUCTS = (
 )
 FEW = 1_000  # texts of the first run of a product
 BASE, ADDED = 10_000, 5_000  # documents before a kill test, and those that are added in it
-REPEATS = 3  # of each question
 MEASURED = ("src", "benchmarks", ":!benchmarks/results")
 Figures = dict[str, Any]
 
@@ -79,7 +77,7 @@ class ProductBench:
     def configuration(self) -> Figures:
         """Return what the figures depend on."""
         base, added = self._kill_sizes
-        sizes = {"documents": self.documents, "k": K, "questions": len(self.large.questions), "repeats": REPEATS}
+        sizes = {"documents": self.documents, "k": K, "questions": len(self.large.questions)}
         killed = {"kills": self.kills, "killed_base": base, "killed_added": added, "batches": BATCHES}
         return sizes | killed | {"sources": list(SOURCES), "judged": list(JUDGED), "parts": PARTS}
 
@@ -90,7 +88,7 @@ class ProductBench:
         built = self._step(program, "built", lambda: self._built(program, self.large, large))
         found = few | built | self._step(program, "searched", lambda: self._searched(program, large))
         for name in JUDGED:
-            step = self._step(program, f"judged-{name}", lambda name=name: self._judged(program, name))  # type: ignore[misc]
+            step = self._step(program, f"judged-{name}", partial(self._judged, program, name))
             found.setdefault("ndcg@10", {})[name] = step["ndcg@10"]
         killed = self._step(program, "kills", lambda: self._killed(program)) if self.kills else None
         shutil.rmtree(self._stores(program), ignore_errors=True)
@@ -110,7 +108,7 @@ class ProductBench:
         """Return what MiniLM alone takes: the part that products which need it have in common."""
         texts, costs = [doc["text"] for doc in self.large.docs], self.costs
         seconds = costs.seconds(texts)
-        query = _spread([[costs.query_seconds(text)] for text in self.large.questions])
+        query = _spread([costs.query_seconds(text) for text in self.large.questions])
         rate = {"seconds": seconds, "documents_a_second": len(texts) / seconds, "query": query}
         return rate | {"load_seconds": costs.load_seconds, "peak_bytes": costs.peak_bytes}
 
@@ -177,10 +175,8 @@ class ProductBench:
 
         After it, compiled code is cached, and files are in the cache of the system.
         """
-        texts, store = (
-            some_of(self.large, self._sized / "folders" / "few", FEW),
-            self._stores(program) / "few" / "store",
-        )
+        texts = some_of(self.large, self._sized / "folders" / "few", FEW)
+        store = self._stores(program) / "few" / "store"
         shutil.rmtree(self._caches(program), ignore_errors=True)
         cold, warm = (self._built(program, texts, store)["first_seconds"] for _ in range(2))
         shutil.rmtree(store.parent)
@@ -188,14 +184,19 @@ class ProductBench:
 
     def _searched(self, program: ProductProgram, store: Path) -> Figures:
         """Check and time the store of the large folder, and change a copy of it."""
-        about, changed = self._about(program), store.parent.with_name("changed") / store.name
         with self._started(program, store) as product:
             product.ask("open")
             check_answers(product, self.large)
-            times = self._times(product, about["needs_minilm"])
-            searching = product.memory.bytes
-            doc, question = self.large.planted(1), PLANTED[1].question
+            question, doc = PLANTED[1].question, self.large.planted(1)
             explained = product.ask("explain", text=question, id=doc["id"])
+            pipe = median(product.timed("nothing")[0] for _ in range(100))
+        shown = None if explained is None else explained.replace(str(store.parent).lstrip("/"), "STORE")[:1_000]
+        figures = self._about(program) | self._times(program, store) | self._changed(program, store)
+        return figures | {"lines": program.lines(), "explained": shown, "pipe_ms": round(1e3 * pipe, 3)}
+
+    def _changed(self, program: ProductProgram, store: Path) -> Figures:
+        """Change a copy of the store; a new process must find exactly what is left."""
+        changed = store.parent.with_name("changed") / store.name
         copy_store(store, changed)
         with self._started(program, changed) as product:
             product.ask("open")
@@ -203,9 +204,7 @@ class ProductBench:
         with self._started(program, changed) as product:
             product.ask("open")
             check_ids(product, after_changes(self.large))
-        figures = about | times | changes | {"lines": program.lines(), "searching_bytes": searching}
-        where = str(store.parent).lstrip("/")
-        return figures | {"explained": None if explained is None else explained.replace(where, "STORE")[:1_000]}
+        return changes
 
     def _built(self, program: ProductProgram, texts: TextFolder, store: Path) -> Figures:
         """Build until nothing is left, ask a first question, and return seconds, memory and disk.
@@ -235,19 +234,30 @@ class ProductBench:
         size = sum(512 * path.stat().st_blocks for path in store.parent.rglob("*") if path.is_file())
         return {"first_seconds": seconds, "building_bytes": peak, "disk_bytes": size}
 
-    def _times(self, product: ProductProcess, needs_minilm: bool) -> Figures:
-        """Return milliseconds of searches with and without a filter; MiniLM's time for each question is added."""
-        asked = self.large.questions
-        costs = self.costs
-        encoding = [costs.query_seconds(text) if needs_minilm else 0.0 for text in asked]
-        plain = [{"do": "search", "text": text, "k": K} for text in asked]
+    def _times(self, program: ProductProgram, store: Path) -> Figures:
+        """Return milliseconds of searches with and without a filter, and the memory of the process that searches."""
+        plain = [{"do": "search", "text": text, "k": K} for text in self.large.questions]
         filtered = [one | {"do": "search_in", "part": f"part{at % PARTS}"} for at, one in enumerate(plain)]
-        pipe = [product.timed("nothing")[0] for _ in asked]
-        return {
-            "search": _timed(product, plain, encoding),
-            "filtered": _timed(product, filtered, encoding),
-            "pipe_ms": round(1e3 * median(pipe), 3),
-        }
+        found: Figures = {}
+        for name, asked in (("search", plain), ("filtered", filtered)):
+            with self._started(program, store) as product:
+                product.ask("open")
+                found[name] = self._timed(product, asked, self._about(program)["needs_minilm"])
+            found["searching_bytes"] = max(product.memory.bytes, found.get("searching_bytes", 0))
+        return found
+
+    def _timed(self, product: ProductProcess, asked: Sequence[Mapping[str, Any]], needs_minilm: bool) -> Figures:
+        """Return milliseconds of single searches, to which the time is added that MiniLM took for the question.
+
+        The first questions are not counted. No question is asked twice: a product may remember those that it has read.
+        """
+        costs, took, found = self.costs, list[float](), list[int]()
+        for one in asked:
+            seconds, answer = product.timed(**one)
+            took.append(seconds + (costs.query_seconds(one["text"]) if needs_minilm else 0.0))
+            found.append(len(answer))
+        before = len(asked) // 4
+        return _spread(took[before:]) | {"found": round(fmean(found), 2)}
 
     def _judged(self, program: ProductProgram, name: str) -> Figures:
         """Return nDCG@10 of a judged collection."""
@@ -273,26 +283,18 @@ class ProductBench:
         if not is_built.exists():
             self._built(program, texts, store)
             is_built.touch()
-        start: Callable[[Path], AbstractContextManager[ProductProcess]] = lambda at: self._started(program, at)  # noqa: E731
         ids = [doc["id"] for doc in texts.docs]
-        test = KillTest(start, store, ids, self.large.docs[base : base + added])
+        test = KillTest(partial(self._started, program), store, ids, self.large.docs[base : base + added])
         seconds = self._step(program, "undisturbed", lambda: {"seconds": test.undisturbed(copy)})["seconds"]
         rounds = [
-            self._step(program, f"kill-{at}", lambda after=after: test.killed(copy, after))  # type: ignore[misc]
+            self._step(program, f"kill-{at}", partial(test.killed, copy, after))
             for at, after in enumerate(moments(self.kills, seconds))
         ]
         return totals(rounds) | {"adding_seconds": seconds}
 
 
-def _timed(product: ProductProcess, asked: Sequence[Mapping[str, Any]], more: Sequence[float]) -> Figures:
-    """Return milliseconds of single searches; each question is asked once before, and some seconds are added."""
-    found = [len(product.ask(**one)) for one in asked]
-    took = [[product.timed(**one)[0] + added for _ in range(REPEATS)] for one, added in zip(asked, more, strict=True)]
-    return _spread(took) | {"found": round(fmean(found), 2)}
-
-
-def _spread(took: Sequence[Sequence[float]]) -> Figures:
-    every = [1e3 * one for some in took for one in some]
+def _spread(took: Sequence[float]) -> Figures:
+    every = [1e3 * one for one in took]
     return {"p50_ms": round(median(every), 3), "p95_ms": round(quantiles(every, n=20)[-1], 3)}
 
 

@@ -18,7 +18,7 @@ from denslice.reproduce.collection import Collection, read_collection
 SOURCES = ("acl-title-abstract", "medquad", "reuters-headline", "npl")  # of the large folder
 JUDGED = ("fiqa-judged", "cranfield", "npl")  # nothing of them was trained on
 PARTS = 10  # folders within a folder, by which searches are filtered
-QUESTIONS = 200
+QUESTIONS = 400  # at most: some collections have fewer
 ROOT_NAME = "texts"
 ABOUT = "about.json"
 DocText = dict[str, str]  # id, part and text, as programs are given it
@@ -84,14 +84,15 @@ def large_folder(data: Path, work: Path, documents: int) -> TextFolder:
     """Return a folder of so many real texts, planted ones included; it is written unless it is there."""
     folder = work / "large"
     if not (folder / ABOUT).exists():
-        collections = [(name, read_collection(str(_of(data, name)))) for name in SOURCES]
+        collections = [read_collection(str(_of(data, name))) for name in SOURCES]
         texts = [text for name in SOURCES for text in _texts(_of(data, name)) if text.strip()]
         texts = list(dict.fromkeys(texts))
         if len(texts) < documents:
             raise InputError(f"{data}: {', '.join(SOURCES)} have {len(texts):,} texts, and {documents:,} are wanted")
         Random(1).shuffle(texts)
         planted = [one.text for one in PLANTED[:-1]]
-        questions = [query for _, one in collections for query in _some_questions(one)]
+        questions = [query for one in collections for query in _some_questions(one)]
+        Random(1).shuffle(questions)
         _write(folder, [*texts[: documents - len(planted)], *planted], {"questions": questions})
     return TextFolder(folder)
 
