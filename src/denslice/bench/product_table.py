@@ -61,7 +61,7 @@ def _row(line: ProductLine, judged: Sequence[str]) -> list[str]:
 
 def _times(found: Mapping[str, Any], k: int) -> str:
     """Return p50 and p95, and how many documents were found in the mean if they were fewer than asked for."""
-    fewer = f" ({found['found']:.1f} of {k} found)" if found["found"] < k else ""
+    fewer = f" ({found['found']:.1f} of {k} found)" if round(found["found"], 1) < k else ""
     return f"{found['p50_ms']:.1f}, {found['p95_ms']:.1f}{fewer}"
 
 
