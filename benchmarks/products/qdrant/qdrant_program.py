@@ -40,13 +40,15 @@ class QdrantEdge(Product):
         return 0
 
     def add(self, docs: Sequence[Text]) -> None:
-        vectors = encode([doc["text"] for doc in docs]).tolist()
-        points = [
-            qdrant.Point(_number(doc["id"]), {"dense": vector, "words": BM25.embed_document(doc["text"])}, dict(doc))
-            for doc, vector in zip(docs, vectors, strict=True)
-        ]
-        for start in range(0, len(points), AT_ONCE):
-            self.shard.update(qdrant.UpdateOperation.upsert_points(points[start : start + AT_ONCE]))
+        for some in (docs[start : start + AT_ONCE] for start in range(0, len(docs), AT_ONCE)):
+            vectors = encode([doc["text"] for doc in some]).tolist()
+            points = [
+                qdrant.Point(
+                    _number(doc["id"]), {"dense": vector, "words": BM25.embed_document(doc["text"])}, dict(doc)
+                )
+                for doc, vector in zip(some, vectors, strict=True)
+            ]
+            self.shard.update(qdrant.UpdateOperation.upsert_points(points))
         self.shard.flush()
 
     def search(self, text: str, k: int) -> list[str]:

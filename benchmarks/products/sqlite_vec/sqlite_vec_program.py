@@ -26,8 +26,10 @@ WITH by_vector AS (
     SELECT number, row_number() OVER (ORDER BY distance) AS rank FROM vectors
     WHERE vector MATCH :vector AND k = :depth {near}
 ), by_words AS (
-    SELECT words.rowid AS number, row_number() OVER (ORDER BY rank) AS rank FROM words {within}
-    WHERE words MATCH :words ORDER BY words.rank LIMIT :depth
+    SELECT number, row_number() OVER (ORDER BY score) AS rank FROM (
+        SELECT words.rowid AS number, words.rank AS score FROM words {within}
+        WHERE words MATCH :words ORDER BY words.rank LIMIT :depth
+    )
 ), both AS (SELECT * FROM by_vector UNION ALL SELECT * FROM by_words)
 SELECT id FROM both JOIN docs USING (number) GROUP BY number ORDER BY sum(1.0 / (60 + rank)) DESC LIMIT :k
 """

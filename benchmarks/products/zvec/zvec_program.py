@@ -40,13 +40,13 @@ class Zvec(Product):
         return 0
 
     def add(self, docs: Sequence[Text]) -> None:
-        vectors = encode([doc["text"] for doc in docs])
-        rows = [
-            zvec.Doc(id=_key(doc["id"]), vectors={"vector": vector}, fields=dict(doc))
-            for doc, vector in zip(docs, vectors, strict=True)
-        ]
-        for start in range(0, len(rows), AT_ONCE):
-            _check(self.docs.upsert(rows[start : start + AT_ONCE]))
+        for some in (docs[start : start + AT_ONCE] for start in range(0, len(docs), AT_ONCE)):
+            vectors = encode([doc["text"] for doc in some])
+            rows = [
+                zvec.Doc(id=_key(doc["id"]), vectors={"vector": vector}, fields=dict(doc))
+                for doc, vector in zip(some, vectors, strict=True)
+            ]
+            _check(self.docs.upsert(rows))
         self.docs.flush()
 
     def search(self, text: str, k: int) -> list[str]:
@@ -66,7 +66,8 @@ class Zvec(Product):
         return self._hybrid(text, k, f"part = '{part}'")
 
     def ids(self) -> list[str]:
-        return [doc.field("id") for doc in self.docs.query(topk=self.docs.stats.doc_count + 1, output_fields=["id"])]
+        found = [self.docs.query(topk=MOST, filter=f"part = '{part}'", output_fields=["id"]) for part in PARTS]
+        return [doc.field("id") for some in found for doc in some]
 
     def delete(self, ids: Sequence[str]) -> None:
         _check(self.docs.delete([_key(id) for id in ids]))
@@ -74,6 +75,10 @@ class Zvec(Product):
 
     def explain(self, text: str, id: str) -> Any:
         return self.docs.query(zvec.Query("vector", vector=encode_one(text)), topk=1)[0].score
+
+
+MOST = 100_000  # documents that a query can return
+PARTS = [f"part{number}" for number in range(10)]
 
 
 def _key(id: str) -> str:

@@ -178,13 +178,20 @@ def python_of(program: ProductProgram, environments: Path) -> Path:
     if program.folder == "denslice":
         return Path(sys.executable)
     folder = environments / program.folder
-    if not (folder / "bin" / "python").exists():
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-        wanted = PROGRAMS / program.folder / "requirements.txt"
-        done = subprocess.run([str(folder / "bin" / "python"), "-m", "pip", "install", "-q", "-r", str(wanted)])
-        if done.returncode:
-            raise ProductError(f"{program.name}: what {wanted} names could not be installed into {folder}; remove it")
+    if not folder.exists():
+        _install(program, folder)
     return folder / "bin" / "python"
+
+
+def _install(program: ProductProgram, folder: Path) -> None:
+    """Make an environment under another name, which it keeps until everything is installed."""
+    unfinished = folder.with_name(f"{folder.name}-unfinished")
+    subprocess.run([sys.executable, "-m", "venv", "--clear", str(unfinished)], check=True)
+    wanted = PROGRAMS / program.folder / "requirements.txt"
+    done = subprocess.run([str(unfinished / "bin" / "python"), "-m", "pip", "install", "-q", "-r", str(wanted)])
+    if done.returncode:
+        raise ProductError(f"{program.name}: pip could not install {wanted}; its messages are above")
+    unfinished.rename(folder)
 
 
 def _family(pid: int) -> Iterator[int]:
