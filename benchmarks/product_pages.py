@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from denslice.bench.product_bench import PRODUCTS
-from denslice.bench.product_table import product_table
+from denslice.bench.product_table import UNKNOWN, is_quiet, product_table
 from denslice.reproduce.table_page import markdown
 from journal import Line, cited, lines
 
@@ -37,13 +37,14 @@ def told(line: Line) -> str:
     asked, hardware = line["configuration"], line["hardware"]
     cores = f"{hardware['cores']} core{'s' if hardware['cores'] > 1 else ''}"
     killed = f"{asked['killed_added']:,} documents added to {asked['killed_base']:,}"
-    return f"{asked['documents']:,} texts, {cores} of {hardware['cpu']}; kills: {killed}."
+    busy = "" if is_quiet(line) else " Times are left out (–), because other work used the same cores."
+    return f"{asked['documents']:,} texts, {cores} of {hardware['cpu']}; kills: {killed}.{busy}"
 
 
 def few_table(some: Sequence[Line]) -> str:
     """Return the seconds to the first answer about a few texts, on a machine where a product never ran, and again."""
     few = some[0]["figures"]["few"]
-    rows = [[line["product"], *_seconds(line["figures"]), *_changes(line["figures"])] for line in some]
+    rows = [[line["product"], *(_first_times(line["figures"]) if is_quiet(line) else [UNKNOWN] * 5)] for line in some]
     head = [
         "",
         f"first answer of {few:,} texts, never run before, s",
@@ -64,9 +65,6 @@ def versions_table(some: Sequence[Line]) -> str:
     return markdown(["", "versions", "model"], rows)
 
 
-def _seconds(figures: dict[str, Any]) -> list[str]:
-    return [f"{figures[name]:.1f}" for name in ("few_cold_seconds", "few_warm_seconds")]
-
-
-def _changes(figures: dict[str, Any]) -> list[str]:
-    return [f"{figures[name]:,.0f}" for name in ("add_ms", "delete_ms", "update_ms")]
+def _first_times(figures: dict[str, Any]) -> list[str]:
+    seconds = [f"{figures[name]:.1f}" for name in ("few_cold_seconds", "few_warm_seconds")]
+    return [*seconds, *(f"{figures[name]:,.0f}" for name in ("add_ms", "delete_ms", "update_ms"))]

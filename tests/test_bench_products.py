@@ -19,6 +19,7 @@ from denslice.bench.product_bench import PRODUCTS, ProductBench, chosen_products
 from denslice.bench.product_checks import after_changes, change_and_look, check_answers, check_ids
 from denslice.bench.product_kills import KillTest, totals
 from denslice.bench.product_process import MORE, VECTORS, ProductError, ProductProcess, code_lines, python_of
+from denslice.bench.product_table import product_table
 from denslice.bench.product_texts import PLANTED, TextFolder, large_folder
 from denslice.bench.product_vectors import MinilmVectors, text_digest
 from denslice.errors import InputError
@@ -70,7 +71,10 @@ def write_vectors(folder: Path, texts: list[str]) -> None:
     of_words = dict(zip(words, np.random.default_rng(2).standard_normal((len(words), 384)), strict=True))
     vectors = np.stack([np.sum([of_words[word] for word in text.lower().split()], axis=0) for text in texts])
     (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32).tofile(folder / "vectors.bin")
-    lines = [{"load_seconds": 2.0, "versions": {}}, {"seconds": 9.0, "digests": [text_digest(one) for one in texts]}]
+    lines = [
+        {"load_seconds": 2.0, "versions": {}, "core_share": 1.0},
+        {"seconds": 9.0, "digests": [text_digest(one) for one in texts]},
+    ]
     (folder / "rows.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
@@ -151,6 +155,9 @@ def test_a_run_appends_one_line_for_each_product_however_often_it_is_resumed(
     (line,) = (json.loads(one) for one in out.read_text(encoding="utf-8").splitlines())
     assert line["figures"]["ndcg@10"].keys() == {*product_texts.JUDGED}
     assert "| tantivy | words |" in first.stdout
+    busy, quiet = (line | {"figures": line["figures"] | {"core_share": share}} for share in (0.5, 1.0))
+    assert "| tantivy | words | – | 3" in product_table([busy])
+    assert "| tantivy | words | – |" not in product_table([quiet])
     tables = pages.newest_lines([line | {"hardware": {}}, line])  # type: ignore[attr-defined]
     assert tables == [line]
     assert pages.few_table(tables).startswith("|  | first answer of 1,000 texts")  # type: ignore[attr-defined]

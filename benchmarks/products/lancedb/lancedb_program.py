@@ -7,12 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import lancedb
+from lancedb.index import FTS
+from lancedb.query import MatchQuery
 from minilm_vectors import encode, encode_one
 from product_protocol import Product, Text, answer_all, read_texts
 
 
 class Lancedb(Product):
-    """A table without a vector index, which its documentation calls for beyond some hundred thousand rows."""
+    """A table without a vector index, which its documentation calls for in larger tables.
+
+    A question is a MatchQuery, since a plain text in quotes is an error unless the index stores positions.
+    """
 
     packages = ("lancedb", "pyarrow")
     about_model = "downloads one"
@@ -21,7 +26,7 @@ class Lancedb(Product):
     def build(self, folder: Path) -> int:
         database = lancedb.connect(str(self.store))
         self.table = database.create_table("docs", _rows(read_texts(folder)))
-        self.table.create_fts_index("text")
+        self.table.create_index("text", config=FTS())
         return 0
 
     def search(self, text: str, k: int) -> list[str]:
@@ -29,7 +34,7 @@ class Lancedb(Product):
         return [row["id"] for row in found]
 
     def _hybrid(self, text: str) -> Any:
-        return self.table.search(query_type="hybrid").vector(encode_one(text)).text(text)
+        return self.table.search(query_type="hybrid").vector(encode_one(text)).text(MatchQuery(text, "text"))
 
     # --- more
 

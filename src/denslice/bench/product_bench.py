@@ -18,7 +18,7 @@ from typing import Any
 
 from denslice.bench.product_checks import K, after_changes, change_and_look, check_answers, check_ids, first_for
 from denslice.bench.product_kills import BATCHES, KillTest, copy_store, moments, totals
-from denslice.bench.product_process import VECTORS, ProductProcess, ProductProgram, python_of
+from denslice.bench.product_process import VECTORS, ProductProcess, ProductProgram, core_share, python_of
 from denslice.bench.product_texts import (
     JUDGED,
     PARTS,
@@ -85,10 +85,12 @@ class ProductBench:
 
     def measure(self, program: ProductProgram) -> Figures:
         """Return all figures of a product."""
-        few = self._step(program, "few", lambda: self._few(program))
         large = self._stores(program) / "large" / "store"
+        few = self._step(program, "few", lambda: self._few(program))
         built = self._step(program, "built", lambda: self._built(program, self.large, large))
-        found = few | built | self._step(program, "searched", lambda: self._searched(program, large))
+        searched = self._step(program, "searched", lambda: self._searched(program, large))
+        found = few | built | searched
+        found["core_share"] = min(one["core_share"] for one in (few, built, searched))
         for name in JUDGED:
             step = self._step(program, f"judged-{name}", partial(self._judged, program, name))
             found.setdefault("ndcg@10", {})[name] = step["ndcg@10"]
@@ -112,6 +114,7 @@ class ProductBench:
         seconds = costs.seconds(texts)
         query = _spread([costs.query_seconds(text) for text in self.large.questions])
         rate = {"seconds": seconds, "documents_a_second": len(texts) / seconds, "query": query}
+        rate["core_share"] = costs.core_share
         return rate | {"load_seconds": costs.load_seconds, "peak_bytes": costs.peak_bytes}
 
     @property
@@ -149,10 +152,11 @@ class ProductBench:
         kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
         if kept.get("commit") != commit(MEASURED):
             self.told(f"{program.name}: {name}")
-            kept = {"commit": commit(MEASURED), "figures": measured()}
+            share = core_share()
+            kept = {"commit": commit(MEASURED), "core_share": share, "figures": measured()}
             path.parent.mkdir(parents=True, exist_ok=True)
             replace_file(path, json.dumps(kept).encode())
-        return dict(kept["figures"])
+        return dict(kept["figures"]) | {"core_share": kept["core_share"]}
 
     def _started(self, program: ProductProgram, store: Path) -> ProductProcess:
         logs = self.work / "logs"

@@ -111,6 +111,8 @@ class ProductProcess:
         """Return the next answer; raise ProductError if the program has ended."""
         line = self._answers.readline()
         if not line.endswith("\n"):
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(10)  # until it has written why it ends
             last = "\n".join(self._log.read_text(encoding="utf-8", errors="replace").splitlines()[-12:])
             raise ProductError(f"{self.name}: the program ended; the end of {self._log}:\n{last}")
         return json.loads(line)["done"]
@@ -129,6 +131,14 @@ class ProductProcess:
         for pipe in (self._questions, self._answers):
             with suppress(BrokenPipeError):
                 pipe.close()
+
+
+def core_share(seconds: float = 0.25) -> float:
+    """Return which share of a core this process gets: less than 1 if others use the same cores."""
+    began, used = time.perf_counter(), time.process_time()
+    while time.perf_counter() - began < seconds:
+        pass
+    return (time.process_time() - used) / (time.perf_counter() - began)
 
 
 @contextmanager

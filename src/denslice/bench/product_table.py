@@ -10,6 +10,8 @@ from typing import Any
 from denslice.reproduce.table_page import markdown
 
 ProductLine = Mapping[str, Any]
+QUIET = 0.9  # share of a core from which times count
+UNKNOWN = "–"
 SAME = ("commit", "product", "configuration", "hardware")  # of a line that is there already
 HEAD = (
     "", "ranks by", "first answer, s", "lines of code", "documents/s", "{judged}", "p50, p95 ms",
@@ -38,25 +40,37 @@ def _columns(name: str, judged: Sequence[str], kills: int) -> list[str]:
     return [f"nDCG@10 {one}" for one in judged] if name == "{judged}" else [name.format(kills=kills)]
 
 
+def is_quiet(line: ProductLine) -> bool:
+    """Return whether the cores were free when a product, and MiniLM if it needs that, was timed."""
+    return all(part["core_share"] >= QUIET for part in (line["figures"], line["minilm"]) if part)
+
+
 def _row(line: ProductLine, judged: Sequence[str]) -> list[str]:
-    found, minilm = line["figures"], line["minilm"] if line["figures"]["needs_minilm"] else None
-    seconds = found["first_seconds"] + (minilm["seconds"] if minilm else 0.0)
-    first = f"{seconds:,.0f} ({found['first_seconds']:,.0f} + MiniLM)" if minilm else f"{seconds:,.0f}"
-    memory = [f"{found[name] / 1e9:.2f}" for name in ("building_bytes", "searching_bytes")]
+    found, memory = line["figures"], ("building_bytes", "searching_bytes")
+    first, rate, *searches = _timed_cells(line) if is_quiet(line) else [UNKNOWN] * 4
     return [
         line["product"],
         found["search_kind"],
         first,
         str(found["lines"]),
-        f"{line['configuration']['documents'] / seconds:,.0f}",
+        rate,
         *(f"{found['ndcg@10'][name]:.3f}" for name in judged),
-        *(_times(found[name], line["configuration"]["k"]) for name in ("search", "filtered")),
-        ", ".join(memory) + (" + MiniLM" if minilm else ""),
+        *searches,
+        ", ".join(f"{found[name] / 1e9:.2f}" for name in memory) + (" + MiniLM" if line["minilm"] else ""),
         f"{found['disk_bytes'] / 1e6:,.0f}",
         _kills(found["kills"]),
         _seen(found["seen"]),
         found["explains"],
     ]
+
+
+def _timed_cells(line: ProductLine) -> list[str]:
+    """Return the first answer, documents a second, and searches without and with a filter."""
+    found, minilm = line["figures"], line["minilm"]
+    seconds = found["first_seconds"] + (minilm["seconds"] if minilm else 0.0)
+    first = f"{seconds:,.0f}" + (f" ({found['first_seconds']:,.0f} + MiniLM)" if minilm else "")
+    searches = [_times(found[name], line["configuration"]["k"]) for name in ("search", "filtered")]
+    return [first, f"{line['configuration']['documents'] / seconds:,.0f}", *searches]
 
 
 def _times(found: Mapping[str, Any], k: int) -> str:
@@ -81,10 +95,9 @@ def _seen(seen: Mapping[str, bool]) -> str:
 
 
 def _minilm_row(line: ProductLine, width: int) -> list[str]:
-    one = line["minilm"]
-    row = dict.fromkeys(range(width), "")
-    memory = width - 5
-    row |= {0: "MiniLM alone", 2: f"{one['seconds']:,.0f}", 4: f"{one['documents_a_second']:,.0f}"}
-    row |= {memory - 2: f"{one['query']['p50_ms']:.1f}, {one['query']['p95_ms']:.1f}"}
-    row |= {memory: f"{one['peak_bytes'] / 1e9:.2f}"}
-    return list(row.values())
+    one, memory = line["minilm"], width - 5
+    cells = {0: "MiniLM alone", memory: f"{one['peak_bytes'] / 1e9:.2f}"}
+    if is_quiet(line):
+        query = f"{one['query']['p50_ms']:.1f}, {one['query']['p95_ms']:.1f}"
+        cells |= {2: f"{one['seconds']:,.0f}", 4: f"{one['documents_a_second']:,.0f}", memory - 2: query}
+    return [cells.get(at, "") for at in range(width)]

@@ -15,7 +15,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from denslice.bench.product_process import ProductProcess, ProductProgram, python_of
+from denslice.bench.product_process import ProductProcess, ProductProgram, core_share, python_of
 from denslice.cores import cores
 from denslice.provenance import append_line
 
@@ -47,7 +47,8 @@ class MinilmVectors:
         python, log = python_of(MINILM, environments), self.folder / "model.log"
         with ProductProcess(MINILM, python, self.folder, log, {}) as model:
             seconds, versions = model.timed("load")
-            append_line(self.folder / "rows.jsonl", {"load_seconds": seconds, "versions": versions})
+            about = {"load_seconds": seconds, "versions": versions, "core_share": core_share()}
+            append_line(self.folder / "rows.jsonl", about)
             for at, chunk in enumerate(chunks):
                 if len(chunk) > 1 or at % CHUNK == 0:
                     told(f"MiniLM: {at:,} of {len(chunks):,} chunks are encoded")
@@ -104,6 +105,11 @@ class MinilmCosts:
     def peak_bytes(self) -> int:
         """The most memory that encoding took."""
         return max(int(line.get("peak_bytes", 0)) for line in self.lines)
+
+    @property
+    def core_share(self) -> float:
+        """The smallest share of a core that was to be had when the model was started."""
+        return min(float(line["core_share"]) for line in self.lines if "core_share" in line)
 
     @property
     def versions(self) -> dict[str, str]:
