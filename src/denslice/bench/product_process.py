@@ -123,9 +123,11 @@ class ProductProcess:
         return bool(select.select([self._answers], [], [], left)[0])
 
     def kill(self) -> None:
-        """Send SIGKILL to the program and every process that it started."""
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        """Send SIGKILL to the program and every process that it started, also those in sessions of their own."""
+        family = list(_family(self._process.pid)) if self._process.poll() is None else []
+        for pid in family:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self._process.wait()
         self.memory.stop()
         for pipe in (self._questions, self._answers):

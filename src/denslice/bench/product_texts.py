@@ -26,7 +26,10 @@ DocText = dict[str, str]  # id, part and text, as programs are given it
 
 @dataclass(frozen=True)
 class Planted:
-    """A text about something that no other text is about, and questions for it and for what it is changed to."""
+    """A text about something that no other text is about, and questions for it and for what it is changed to.
+
+    The two texts are about different things, so that a question about the first is not near to the second.
+    """
 
     text: str
     question: str
@@ -42,8 +45,8 @@ PLANTED = (
     Planted(
         "The marzipan hedgehogs of the convent bakery are glazed with quince jelly on the feast of Saint Lucy.",
         "marzipan hedgehogs glazed with quince jelly",
-        "Tortoises race down the cobbled alley each Whitsun, and the slowest one wins a garland of parsley.",
-        "a tortoise race where the slowest wins a parsley garland",
+        "A municipal auditor counted the tram tickets of 1931 again and found that eleven had been punched twice.",
+        "tram tickets that an auditor found punched twice",
     ),
     Planted(
         "Grandmother's accordion was tuned by a clockmaker who would only take pickled walnuts as payment.",
