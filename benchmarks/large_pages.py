@@ -33,8 +33,11 @@ def large_tables() -> dict[str, str]:
     }
     many = [line for line in lines("needles") if line["configuration"].get("notes", 5) > 5]
     tables["needles"] = f"{markdown(*of_needles(many[-1]))}\n\n{cited('needles', many[-1:])}"
-    beside = lines("hybrid_contenders")[-1]
-    tables["hybrid_contenders"] = f"{contender_table(beside['figures'])}\n\n{cited('hybrid_contenders', [beside])}"
+    for name in ("hybrid_contenders", "word_contenders"):
+        beside = lines(name)[-1]
+        tables[name] = f"{contender_table(beside['figures'])}\n\n{cited(name, [beside])}"
+    changed = lines("large_changes")[-1]
+    tables["changes"] = f"{markdown(*of_changes(changed))}\n\n{cited('large_changes', [changed])}"
     return tables
 
 
@@ -73,6 +76,24 @@ def of_builds(by_documents: dict[int, Line]) -> tuple[list[str], list[list[str]]
         memory = f"{found['peak_anonymous_bytes'] / 1e9:.1f}"
         rows.append([f"{documents:,}", f"{found['seconds']:,.0f}", f"{found['bytes'] / 1e9:.2f}", memory])
     return ["documents", "seconds", "GB on disk", "GB of memory at most"], rows
+
+
+def of_changes(line: Line) -> tuple[list[str], list[list[str]]]:
+    """Return a row for each step."""
+    told = {
+        "open": "open",
+        "search": "first search of a process",
+        "delete": "delete {changed:,} documents",
+        "searched_after_delete": "first search after it",
+        "add": "add {changed:,} documents",
+        "searched_after_add": "first search after it",
+        "upgrade": "upgrade, with nothing to do",
+    }
+    rows = [
+        [about.format(**line["configuration"]), f"{line['figures'][step]['seconds']:.2f}"]
+        for step, about in told.items()
+    ]
+    return ["step", "seconds"], rows
 
 
 def of_needles(line: Line) -> tuple[list[str], list[list[str]]]:

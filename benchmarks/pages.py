@@ -2,7 +2,7 @@
 
     python benchmarks/pages.py
 
-docs/slicing.md is made by slicings.py, and docs/reproduction/ by `denslice reproduce`.
+docs/slicing.md is made by slicings.py, and docs/reproduction/ by `denslice reproduce`, whose JSON files are read here.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import adds_while_deepening
 import serve_load
+import serve_workers
 import three_node_cluster
 from denslice.bench.bench_table import MISSED, is_good, reported, table
 from denslice.capacity.plan import CapacityPlan, Need, plan, rates
@@ -22,6 +23,8 @@ from journal import RESULTS, ROOT, Line, cited, lines
 from large_pages import large_tables
 from product_pages import product_tables
 from recall_plot import SECONDS, quality_against_seconds, recall_against_time, time_against_size
+from reproduction_pages import reproduction_tables
+from train_pages import train_tables, training_speeds
 from word_pages import word_tables
 
 DOCS = ROOT / "docs"
@@ -48,9 +51,10 @@ def main() -> None:
         "mini": {"quality": quality(), "speed": mini_speed()},
         "passages": {"quality": long_quality(), "needles": needles(), "speed": passage_speed()},
         "products": product_tables(),
+        "reproduction": reproduction_tables(),
         "scaling": {"cluster": cluster(), "plans": plans(), "plan": steps(plan(_need(1e9))), "rates": plan_rates()},
-        "serving": {"load": load()},
-        "training": {"models": models(), "slices": slices(), "speed": speed()},
+        "serving": {"load": load(), "workers": workers()},
+        "training": train_tables() | {"speed": speed()},
         "words-measured": word_tables(),
     }
     for page, some in tables.items():
@@ -242,9 +246,9 @@ def gpu() -> dict[str, str]:
     """Return the newest run of `denslice bench gpu`, the range over all runs, and the comparison with PyTorch."""
     runs = lines("gpu")
     rows, newest = [], runs[-1]
-    for at, one in enumerate(newest["figures"]):
+    for one in newest["figures"]:
         if not one["name"].startswith(NOT_SHOWN):
-            every = [run["figures"][at]["p50_ms"] for run in runs]
+            every = [other["p50_ms"] for run in runs for other in run["figures"] if _same_search(one, other)]
             place = [one["gates"], str(one["slices"]), one["name"]]
             times = [f"{one['p50_ms']:.3f}", f"{one['p95_ms']:.3f}", f"{min(every):.3f} to {max(every):.3f}"]
             rows.append([*place, *times, f"{one['queries_a_second']:,}" if "queries_a_second" in one else ""])
@@ -253,6 +257,10 @@ def gpu() -> dict[str, str]:
     where = f"{asked['gpu']}, {asked['docs']:,} documents, k = {asked['k']:,}; earlier runs: commit {earlier}."
     peers = markdown(["PyTorch", "p50 ms", "denslice", "times as fast"], _peers(runs))
     return {"runs": f"{markdown(head, rows)}\n\n{cited('gpu', [newest])} {where}", "peers": peers}
+
+
+def _same_search(one: Line, other: Line) -> bool:
+    return all(one[key] == other[key] for key in ("name", "gates", "slices"))
 
 
 def _peers(runs: Sequence[Line]) -> list[list[str]]:
@@ -492,41 +500,19 @@ def load() -> str:
     return f"{shown}\n\n{cited('serve_load', newest.values())}"
 
 
+def workers() -> str:
+    """Return servers with and without workers beside an earlier one: the newest line of each encoder."""
+    newest = {line["figures"]["encoder"]: line for line in lines("serve_workers")}
+    shown = serve_workers.table([line["figures"] for line in newest.values()])
+    return f"{shown}\n\n{cited('serve_workers', newest.values())}"
+
+
 # --- training.md
-
-MODELS = ("splade", "unicoil", "dense", "splade-dense", "unicoil-dense")
-
-
-def models() -> str:
-    """Return the effectiveness of each model and each part of it, with every weight."""
-    rows = []
-    for name, line in _trained().items():
-        for part in ("lexical", "dense", "joint"):
-            if part in line["measures"]:
-                found = line["measures"][part]
-                weights = f"{line['weights']['docs']:.0f}" if part == "lexical" else ""
-                rows.append([name, part, *(f"{found[m]:.4f}" for m in ("RR@10", "nDCG@10", "R@1000")), weights])
-    return markdown(["model", "score", "RR@10", "nDCG@10", "R@1000", "weights a passage"], rows)
-
-
-def slices() -> str:
-    """Return RR@10 by number of slices, and the share of the unsliced score that is left."""
-    ways = [(m, full) for m in (768, 256, 128) for full in ("", "-full")]
-    rows = []
-    for name, line in _trained().items():
-        for part in ("lexical", "joint"):
-            if part in line["measures"]:
-                whole = line["measures"][part]["RR@10"]
-                cells = [line["measures"][f"{part}-{m}{full}"]["RR@10"] for m, full in ways]
-                rows.append([name, part, f"{whole:.4f}", *(f"{c:.4f} ({100 * c / whole:.1f} %)" for c in cells)])
-    head = [f"{m}, {'full' if full else 'sliced'} query" for m, full in ways]
-    return markdown(["model", "score", "all weights", *head], rows)
 
 
 def speed() -> str:
     """Return passages a second of training and encoding, on the GPU and on the CPU."""
-    trained = [(f"training {name}, H200, two or three runs at a time", line) for name, line in _trained().items()]
-    rows = [[name, f"{line['passages_per_s']:,.0f}"] for name, line in trained]
+    rows = [[f"training {name}, H200, several runs at a time", f"{rate:,.0f}"] for name, rate in training_speeds()]
     best: dict[str, float] = {}
     for one in lines("encode_gpu")[-1]["figures"]:
         heads = " + ".join(part for part in (one["lexical"], one["dense"]) if part != "none")
@@ -537,11 +523,6 @@ def speed() -> str:
     for contender, measured in lines("encode_cpu")[-1]["figures"]["passages_a_second"].items():
         rows.append([f"encoding all-MiniLM-L6-v2, two CPU cores, {contender}", f"{measured['p50']:,.1f}"])
     return markdown(["", "passages a second"], rows)
-
-
-def _trained() -> dict[str, Line]:
-    newest = {line["model"]: line for line in lines("train_acl") if line["split"] == "test"}
-    return {name: newest[name] for name in MODELS}
 
 
 if __name__ == "__main__":

@@ -97,6 +97,13 @@ def serving(folder: str, *flags: str) -> Iterator[tuple[subprocess.Popen[str], i
     """Run `denslice serve` on a free port until the block ends."""
     command = [sys.executable, "-m", "denslice", "serve", folder, "--port", "0", *flags]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    with ready(server) as port:
+        yield server, port
+
+
+@contextmanager
+def ready(server: subprocess.Popen[str]) -> Iterator[int]:
+    """Yield the port of a server that was started, once it is ready, and stop it when the block ends."""
     try:
         assert server.stdout is not None
         port = int(server.stdout.readline().rstrip().rpartition(":")[2])
@@ -106,7 +113,7 @@ def serving(folder: str, *flags: str) -> Iterator[tuple[subprocess.Popen[str], i
                 break
             except OSError:
                 time.sleep(0.1)
-        yield server, port
+        yield port
     finally:
         server.terminate()
         if server.wait(60):

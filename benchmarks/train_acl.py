@@ -1,9 +1,11 @@
-"""Trains and measures the paper's five models on acl-title-abstract, within a wall-clock budget.
+"""Trains and measures the models of configs/acl on acl-title-abstract, several at a time, within a wall-clock budget.
 
-    python benchmarks/train_acl.py DATA BACKBONE WORK [--only splade,dense] [--budget 570] [--together 2]
+    python benchmarks/train_acl.py DATA BACKBONE WORK [--runs splade:43,dense:43] [--budget 570] [--together 6]
 
-WORK gets a folder for each run, with its model and log, and results.jsonl, with a line for each model and split. Runs
-that the budget stopped go on when the command is repeated. Hard negatives are mined once, by BM25.
+A run is a config and a seed. WORK gets a folder for each, such as splade-43, with its model and log, and results.jsonl,
+with a line for each finished run. Repeat the command to go on with runs that the budget stopped: they continue from
+their newest checkpoint, and finished ones are not repeated. Options of `denslice train` may follow after `--`. Hard
+negatives are mined once, by BM25.
 """
 
 from __future__ import annotations
@@ -18,13 +20,43 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import Any, NamedTuple
 
-from denslice.provenance import append_line, commit
-from journal import MEASURED, ROOT, read_lines
+from denslice.cores import cores
+from denslice.provenance import append_line
+from journal import ROOT, read_lines
 
 CONFIGS = ROOT / "configs" / "acl"
 MODELS = ("splade-dense", "splade", "unicoil-dense", "unicoil", "dense")  # the longest first
+NARROW = (
+    "splade-dense-256",
+    "unicoil-dense-256",
+    "splade-dense-128",
+    "unicoil-dense-128",
+)  # as many slices as dimensions
+SEEDS = (43, 44, 42)
 SHORTEST = 45  # seconds that must be left to start a run
+PLACES = ("backbone", "folder", "negatives_from")  # keys of a config that may name folders of this machine
+
+
+class Planned(NamedTuple):
+    """A config of configs/acl and a seed."""
+
+    config: str
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """The name of the run's folder."""
+        return f"{self.config}-{self.seed}"
+
+
+EVERY_RUN = [
+    *(Planned(config, seed) for seed in SEEDS[:2] for config in MODELS),
+    *(Planned(config, SEEDS[0]) for config in NARROW),
+    Planned("splade-free", SEEDS[0]),
+    *(Planned(config, SEEDS[2]) for config in MODELS),
+]
 
 
 @dataclass(frozen=True)
@@ -36,7 +68,8 @@ class Job:
     work: Path
     negatives: Path
     deadline: float
-    steps: int | None
+    together: int
+    options: list[str]  # of denslice train
 
 
 def main() -> None:
@@ -46,12 +79,26 @@ def main() -> None:
     negatives = given.work / "mined" / "negatives-bm25.jsonl.gz"
     if not negatives.exists():
         mine(given.data, given.backbone, given.work)
-    job = Job(given.data, given.backbone, given.work, negatives, began + given.budget, given.steps)
-    names = [name for name in MODELS if name in given.only.split(",")]
+    job = Job(given.data, given.backbone, given.work, negatives, began + given.budget, given.together, given.options)
+    runs = planned(given.runs)
     with ThreadPoolExecutor(given.together) as pool:
-        list(pool.map(lambda name: run(name, job), names))
-    collect(names, given.work)
+        list(pool.map(lambda one: train(one, job), runs))
+    collect(given.work)
     _say(f"{time.monotonic() - began:.0f} s in all")
+
+
+def planned(text: str | None) -> list[Planned]:
+    """Return the runs of `CONFIG:SEED,CONFIG:SEED`, each once and in this order, or every run."""
+    if text is None:
+        return EVERY_RUN
+    found = []
+    for one in dict.fromkeys(text.split(",")):
+        config, _, seed = one.partition(":")
+        if not (CONFIGS / f"{config}.toml").exists() or not seed.isdecimal():
+            known = ", ".join(sorted(path.stem for path in CONFIGS.glob("*.toml")))
+            raise SystemExit(f"--runs has {one!r}, expected CONFIG:SEED with one of {known}")
+        found.append(Planned(config, int(seed)))
+    return found
 
 
 def mine(data: Path, backbone: Path, work: Path) -> None:
@@ -67,38 +114,57 @@ def mine(data: Path, backbone: Path, work: Path) -> None:
     hard_negatives(config, data, collection, model, mine=True)
 
 
-def run(name: str, job: Job) -> None:
-    """Train and measure one model in a process of its own, if enough time is left."""
+def train(run: Planned, job: Job) -> None:
+    """Train and measure one model in a process of its own, if it is not finished and enough time is left."""
+    folder = job.work / run.name
     left = job.deadline - time.monotonic()
+    if (folder / "results.jsonl").exists():
+        return _say(f"{run.name}: finished before")
     if left < SHORTEST:
-        _say(f"{name}: not started, {max(left, 0):.0f} s are left")
-        return
-    folder = job.work / name
+        return _say(f"{run.name}: not started, {max(left, 0):.0f} s are left")
     folder.mkdir(parents=True, exist_ok=True)
-    given = {"data": job.data, "backbone": job.backbone, "out": folder, "negatives": job.negatives, "steps": job.steps}
-    options = [part for option, one in given.items() if one is not None for part in (f"--{option}", str(one))]
-    command = [sys.executable, "-m", "denslice.train", str(CONFIGS / f"{name}.toml"), "--resume", *options]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     with (folder / "output.txt").open("a") as output:
         try:
-            status = subprocess.run(command, env=environment, stdout=output, stderr=output, timeout=left).returncode
-            _say(f"{name}: exit status {status}; {folder / 'output.txt'} has its output")
+            done = subprocess.run(_command(run, job), env=_settings(job), stdout=output, stderr=output, timeout=left)
+            _say(f"{run.name}: exit status {done.returncode}; {folder / 'output.txt'} has its output")
         except subprocess.TimeoutExpired:
-            _say(f"{name}: stopped, as the budget is spent")
+            _say(f"{run.name}: stopped, as the budget is spent")
 
 
-def collect(names: list[str], work: Path) -> None:
-    """Write the results of all runs to one file, each with the commit and the median training speed."""
+def _command(run: Planned, job: Job) -> list[str]:
+    given = {"data": job.data, "backbone": job.backbone, "out": job.work / run.name, "negatives": job.negatives}
+    options = [part for option, one in given.items() for part in (f"--{option}", str(one))]
+    config = [str(CONFIGS / f"{run.config}.toml"), "--seed", str(run.seed)]
+    return [sys.executable, "-m", "denslice.train", *config, "--resume", *options, *job.options]
+
+
+def _settings(job: Job) -> dict[str, str]:
+    """Return the environment of a run. Its share of the cores is enough: the work is on the GPU."""
+    threads = str(max(1, cores() // job.together))
+    path = os.pathsep.join(part for part in (str(ROOT / "src"), os.environ.get("PYTHONPATH")) if part)
+    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": threads, "NUMBA_NUM_THREADS": threads}
+
+
+def collect(work: Path) -> None:
+    """Write the results of every finished run to one file, each with its seed and the median training speed."""
     (work / "results.jsonl").unlink(missing_ok=True)
-    for name in names:
-        if (work / name / "results.jsonl").exists():
-            rates = [
-                line["passages_per_s"] for line in read_lines(work / name / "log.jsonl") if "passages_per_s" in line
-            ]
-            for line in read_lines(work / name / "results.jsonl"):
-                speed = {"passages_per_s": round(median(rates), 1)} if rates else {}
-                append_line(work / "results.jsonl", {"commit": commit(MEASURED), **line, **speed})
-                _say(f"{name}, {line['split']}: {json.dumps(line['measures'])}")
+    for path in sorted(work.glob("*/results.jsonl")):
+        config, _, seed = path.parent.name.rpartition("-")
+        logged = read_lines(path.parent / "log.jsonl")
+        rates = [line["passages_per_s"] for line in logged if "passages_per_s" in line]
+        for line in read_lines(path):
+            about = line | {"model": config, "seed": int(seed), "config": _without_places(line["config"])}
+            speed = {"passages_per_s": round(median(rates), 1)} if rates else {}
+            append_line(work / "results.jsonl", about | speed)
+            _say(f"{path.parent.name}, {line['split']}: {json.dumps(line['measures'])}")
+
+
+def _without_places(config: Any) -> Any:
+    """Return a config whose paths are reduced to their last part."""
+    if not isinstance(config, dict):
+        return config
+    short = {key: Path(value).name for key, value in config.items() if key in PLACES and value}
+    return {key: _without_places(value) for key, value in config.items()} | short
 
 
 def _say(text: str) -> None:
@@ -110,13 +176,13 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("data", type=Path)
     parser.add_argument("backbone", type=Path)
     parser.add_argument("work", type=Path)
-    parser.add_argument("--only", default=",".join(MODELS), help="models, with commas between")
+    parser.add_argument("--runs", help="CONFIG:SEED, with commas between; the first ones start first")
     parser.add_argument(
         "--budget", type=float, default=570, help="seconds; runs that are not finished then are stopped"
     )
-    parser.add_argument("--together", type=int, default=2, help="runs at a time")
-    parser.add_argument("--steps", type=int, help="as of denslice train")
-    return parser.parse_args()
+    parser.add_argument("--together", type=int, default=6, help="runs at a time")
+    own = sys.argv[1 : sys.argv.index("--")] if "--" in sys.argv else sys.argv[1:]
+    return parser.parse_args(own, argparse.Namespace(options=sys.argv[len(own) + 2 :]))
 
 
 if __name__ == "__main__":

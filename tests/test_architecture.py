@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "denslice"
 PAGE = ROOT / "ARCHITECTURE.md"
-TWICE = {"DensliceRetriever"}  # one for LangChain and one for Haystack, where each is the only one
+TWICE = {"DensliceRetriever", "DensliceVectorStore"}  # one for each library, where it is the only one
 
 
 def test_every_folder_has_its_question() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.stats import ttest_1samp
 from typer.testing import CliRunner
 
 from denslice.__main__ import app
@@ -15,9 +16,11 @@ from denslice.bench.bench_data import DEPTH, BenchTexts, BenchVectors, best_by_p
 from denslice.bench.bench_table import table
 from denslice.bench.contender import Contender
 from denslice.bench.cpu_bench import contenders
+from denslice.bench.host_documents import HostDocuments, text_of, write_part
 from denslice.bench.peers.faiss_peer import best_by_dense_product
 from denslice.bench.timing import reportable
 from denslice.errors import InputError
+from denslice.search.gpu.gpu_share import GpuAnswer
 
 
 @pytest.fixture(scope="module")
@@ -187,3 +190,29 @@ def test_unknown_contenders_and_missing_vectors_are_told(folder: Path, tmp_path:
     assert (done.exit_code, "--vectors FOLDER or --texts FOLDER" in done.output) == (2, True)
     done = CliRunner().invoke(app, ["bench", "cpu", "--vectors", str(tmp_path)])
     assert (done.exit_code, "docs.npz" in done.output) == (2, True)
+
+
+def test_positions_become_ids_and_texts_as_in_a_reader(tmp_path: Path) -> None:
+    for number, (first, rows) in enumerate([(0, 3), (3, 4)]):
+        write_part(tmp_path / str(number), first, rows)
+    host = HostDocuments([3, 4], tmp_path)
+    answer = GpuAnswer(np.array([5, 1, 6, 0]), np.array([9, 7, 7, 2], np.float32), np.zeros(0, np.float32))
+    found = host.ids(answer, 3)
+    assert found.ids == ["doc-00000005", "doc-00000001", "doc-00000006"]  # equal scores by id
+    assert [doc.text for doc in host.texts(found)] == [text_of(5), text_of(1), text_of(6)]
+
+
+def test_an_interval_over_seeds_is_that_of_the_queries_or_wider(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
+    intervals = importlib.import_module("seed_intervals")
+    queries = np.random.default_rng(1).normal(0.02, 0.2, 400)
+    low, high = ttest_1samp(queries, 0).confidence_interval(0.95)
+    one = intervals.interval(queries[None])
+    assert (one.mean - one.half, one.mean + one.half) == pytest.approx((low, high))
+    alike = intervals.interval(np.tile(queries, (3, 1)))  # seeds that do not differ say no more than one
+    assert (alike.half, alike.verdict) == (pytest.approx(one.half), one.verdict)
+    apart = intervals.interval(queries + np.array([[-0.05], [0.0], [0.05]]))
+    assert apart.mean == pytest.approx(one.mean)
+    variance = 0.05**2 / 3 + queries.var(ddof=1) / 400  # of seeds and of queries
+    assert apart.half > 1.96 * variance**0.5
+    assert apart.verdict == "level"

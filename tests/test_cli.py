@@ -422,6 +422,12 @@ def test_search_without_results_says_so_on_stderr(index: Path) -> None:
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "no document matches\n")
 
 
+def test_search_can_fail_if_nothing_is_found(index: Path) -> None:
+    assert denslice("search", index, "cat", "--fail-if-empty").exit_code == 0
+    result = denslice("search", index, "zebra", "--fail-if-empty", "--no-fuzzy")
+    assert (result.exit_code, result.stdout, result.stderr) == (1, "", "no document matches\n")
+
+
 @pytest.mark.parametrize("option", ["-k=0", "--theta=-1", "--theta=nan", "--candidates=0"])
 def test_search_refuses_settings_that_cannot_be(index: Path, option: str) -> None:
     assert_one_line(denslice("search", index, "cats", *option.split("=")))
@@ -575,6 +581,13 @@ def test_info_shows_the_slicing(tmp_path: Path) -> None:
 
 
 # --- the whole
+
+
+@pytest.mark.parametrize("command", [(), ("search",), ("bench", "cpu")])
+def test_h_is_help(command: tuple[str, ...]) -> None:
+    short, long = denslice(*command, "-h"), denslice(*command, "--help")
+    assert (short.exit_code, short.stdout) == (0, long.stdout)
+    assert "Usage:" in short.stdout
 
 
 def test_the_version_is_printed() -> None:

@@ -20,8 +20,8 @@ import denslice as ds
 from denslice.__main__ import app
 from denslice.cluster.cluster_build import Workers, build_cluster
 from denslice.cluster.cluster_folder import Layout
-from denslice.cluster.cluster_reader import merge
 from denslice.corpus.documents import read_docs
+from denslice.index.ranking_merge import merge
 from denslice.index.reader import Reader
 from denslice.options import IndexKeywords, SearchOptions
 from denslice.store.snapshot import Snapshot

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from denslice import Index, InputError, MissingShardsError, open_cluster
 from denslice.cluster.cluster_folder import Layout, owner, read_layout
-from denslice.cluster.cluster_reader import merge
 from denslice.cluster.input_parts import columns, cut, read_part, read_ready
 from denslice.cluster.replica import Replica, compile_lock
 from denslice.cluster.shard import Head, new_shard
@@ -25,6 +24,7 @@ from denslice.cluster.spool import Spool, write_spool
 from denslice.corpus.documents import read_docs
 from denslice.errors import IndexFormatError
 from denslice.grouping import documents_of
+from denslice.index.ranking_merge import merge
 from denslice.records import Doc, Place
 from denslice.search.query import NO_SCORES, Found
 from denslice.vectors import Encoded

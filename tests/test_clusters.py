@@ -11,9 +11,10 @@ import numpy.typing as npt
 import pytest
 import scipy.sparse as sp
 
-from denslice import Doc, Index, IndexFormatError, InputError, open_index
+from denslice import Doc, Index, IndexFormatError, InputError, open_index, profiled
 from denslice.clustering import clustered
 from denslice.grouping import document_scores
+from denslice.index.upgrade import upgrade
 from denslice.options import FEW_PASSAGES, USUAL_PRUNING, SearchOptions
 from denslice.rankings import Ranking
 from denslice.records import Place
@@ -21,6 +22,7 @@ from denslice.search.cpu.addresses import Parts
 from denslice.search.cpu.near_search import MOST_K, _rows_of
 from denslice.search.cpu.two_stage import search
 from denslice.search.query import NO_MASK, QueryVectors
+from denslice.store import dense_vectors
 from denslice.store.byte_planes import BytePlanes, on_grid
 from denslice.store.container import Container, write_container
 from denslice.store.dense_vectors import MANY, DenseVectors, dense_arrays
@@ -164,6 +166,29 @@ def test_an_index_with_clusters_says_that_it_needs_them(large: Path) -> None:
             False,
         ]
         index.verify()
+
+
+def test_an_upgrade_puts_the_vectors_of_an_earlier_version_in_clusters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words, dense = drawn(2 * MANY + 200, 5)
+    path, spans = tmp_path / "my.idx", (slice(0, MANY + 9), slice(MANY + 9, -90), slice(-90, None))
+    ids = [f"d{n}" for n in range(len(dense))]
+    with monkeypatch.context() as earlier, Index.create(path, "vectors", vocab=VOCAB) as index:
+        earlier.setattr(dense_vectors, "MANY", len(dense) + 1)  # versions before clusters stored all vectors like this
+        for span in spans:
+            index.add_vectors(ids[span], words[span], dense=dense[span])
+        index.delete(["d7", "d40000"])
+        before = index.search_vectors(words[:1], dense=dense[0], k=50, pruning=0.0)
+    done, again = upgrade(path), upgrade(path)
+    assert (done.reason, done.docs, again.reason) == ("vectors put in clusters", len(dense) - 2, "")
+    with open_index(path) as index:
+        stored = [segment.dense for segment in index.reader.snapshot.segments]
+        assert sorted(one is not None and one.clusters is not None for one in stored) == [False, True, True]
+        after = index.search_vectors(words[:1], dense=dense[0], k=50, pruning=0.0)
+        index.verify()
+    assert after.ids == before.ids
+    assert after.scores == before.scores
 
 
 # --- search
@@ -339,3 +364,31 @@ def test_a_card_finds_what_the_cpu_finds_without_pruning(
             assert on_card.search_vectors(weights[None], dense=vector, k=50, mode=mode).exact  # whatever the pruning
             assert list(there.scores) == pytest.approx(list(here.scores), rel=1e-5)
             assert len(set(there.ids) & set(here.ids)) >= 49  # two may have about the same score
+
+
+def test_a_profile_says_how_many_vectors_a_pruned_search_reads(
+    large: Path, queries: tuple[sp.csr_array, Floats]
+) -> None:
+    weights, dense = queries
+    with open_index(large) as index:
+        with profiled() as exact:
+            index.search_vectors(weights[:1], dense=dense[0], pruning=0.0)
+        with profiled() as pruned:
+            index.search_vectors(weights[:1], dense=dense[0], lam=20.0)
+    assert pruned.counts["vectors"] == exact.counts["vectors"] == DOCS
+    assert exact.counts["vectors_read"] >= DOCS
+    assert 500 <= pruned.counts["vectors_read"] < 0.2 * DOCS  # the small segment is read whole
+    assert 0 < pruned.counts["clusters_read"] < 0.2 * pruned.counts["clusters"]
+
+
+def test_clusters_far_below_the_threshold_are_not_read(large: Path, queries: tuple[sp.csr_array, Floats]) -> None:
+    weights, dense = queries
+    with open_index(large) as index:
+        with profiled() as profile:
+            found = index.search_vectors(weights[:1], dense=dense[0])  # words decide: no vector makes up for them
+        exact = index.search_vectors(weights[:1], dense=dense[0], pruning=0.0)
+        with profiled() as by_vectors:
+            index.search_vectors(weights[:1], dense=dense[0], lam=20.0)
+    assert found.ids == exact.ids
+    assert profile.counts["clusters_read"] == 0
+    assert by_vectors.counts["clusters_read"] > 10

@@ -34,6 +34,14 @@ def test_a_process_with_one_core_searches_in_one_thread(tmp_path: Path) -> None:
     assert done.stdout.split() == ["1", "1", "0"]  # no thread was started beside the main one
 
 
+@pytest.mark.parametrize(("given", "expected"), [("1", 1), ("default", cores())])
+def test_the_environment_can_limit_cores(given: str, expected: int) -> None:
+    code = "from denslice.cores import cores; print(cores())"
+    environment = os.environ | {"PYTHON_CPU_COUNT": given}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert (done.stdout, done.stderr) == (f"{expected}\n", "")
+
+
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system has no affinity")
 def test_cores_are_no_more_than_the_affinity() -> None:
     assert 1 <= cores() <= len(os.sched_getaffinity(0))

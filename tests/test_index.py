@@ -503,8 +503,10 @@ def test_an_index_with_a_file_lost_or_cut_short_does_not_open(index: Index, dama
 
 def test_the_public_names_are_these() -> None:
     assert sorted(denslice.__all__) == [
+        "AsyncClient",
         "AsyncIndex",
         "Clause",
+        "Client",
         "DensliceError",
         "DensliceWarning",
         "Doc",
@@ -514,11 +516,14 @@ def test_the_public_names_are_these() -> None:
         "Index",
         "IndexFormatError",
         "IndexInfo",
+        "Indexes",
         "InputError",
         "LockedError",
         "MissingExtraError",
         "MissingShardsError",
         "NotShownError",
+        "PartialWriteError",
+        "Profile",
         "Query",
         "Ranking",
         "Slices",
@@ -528,6 +533,8 @@ def test_the_public_names_are_these() -> None:
         "gip",
         "open_cluster",
         "open_index",
+        "open_indexes",
+        "profiled",
     ]
     assert all(hasattr(denslice, name) for name in denslice.__all__)
 
@@ -536,4 +543,4 @@ def test_importing_denslice_loads_nothing_that_takes_long() -> None:
     script = "import sys, denslice; print(*{name.partition('.')[0] for name in sys.modules})"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
     assert "denslice" in loaded
-    assert not {"numba", "llvmlite", "torch", "transformers", "onnxruntime", "asyncio"} & set(loaded)
+    assert not {"numba", "llvmlite", "torch", "transformers", "onnxruntime", "asyncio", "httpx"} & set(loaded)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import zlib
 from pathlib import Path
 from typing import Any
@@ -174,6 +176,16 @@ def test_an_index_that_grew_gives_the_scores_of_one_made_at_once(tmp_path: Path)
     for query in ("engine", "make energy", "bake a loaf"):
         assert at_once.search(query).ids == in_turn.search(query).ids
         np.testing.assert_allclose(at_once.search(query).scores, in_turn.search(query).scores, rtol=1e-5)
+
+
+def test_the_runtime_of_the_model_sends_nothing_and_writes_nothing_to_the_home_of_the_user(tmp_path: Path) -> None:
+    program = "from denslice.encoders import load\nfrom denslice.encoders.mini import mini_options\n"
+    program += "from denslice.store.vocabulary import Vocabulary\n"
+    program += "load('mini', mini_options('mini', {}), Vocabulary()).encode_queries(['foxes'])"
+    home = {"HOME": str(tmp_path), "PYTHONPATH": ":".join(sys.path), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run([sys.executable, "-c", program], env=home, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [path for path in tmp_path.rglob("*") if "onnxruntime" in path.name or "Microsoft" in path.name] == []
 
 
 def test_the_package_is_small_enough() -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, get_type_hints
 
 import pytest
 import typer.main
 from typer.core import TyperGroup, TyperOption
 
-from denslice import Index, InputError, open_cluster, open_index
+from denslice import Index, Indexes, InputError, open_cluster, open_index, open_indexes
 from denslice.__main__ import app
 from denslice.cli.arguments import HELPS
 from denslice.cluster.cluster import Cluster
@@ -42,7 +43,7 @@ def parameters(function: Callable[..., Any]) -> Defaults:
     return {name: one.default for name, one in inspect.signature(function).parameters.items()}
 
 
-@pytest.mark.parametrize("kind", [Index, Cluster])
+@pytest.mark.parametrize("kind", [Index, Indexes, Cluster])
 @pytest.mark.parametrize(
     "verb", ["search", "search_batch", "search_vectors", "search_vectors_batch", "similar", "rank"]
 )
@@ -53,7 +54,7 @@ def test_python_has_every_option_of_a_search(kind: type, verb: str) -> None:
 
 def test_python_has_every_option_of_making_and_opening_an_index() -> None:
     assert defaults(IndexOptions).items() <= parameters(Index.create).items()
-    for function in (Index.open, open_index, open_cluster):
+    for function in (Index.open, open_index, open_indexes, open_cluster):
         assert defaults(OpenOptions).items() <= parameters(function).items()
 
 
@@ -141,22 +142,38 @@ def test_langchain_has_every_option_of_a_search_but_those_of_pages() -> None:
 
 
 def test_haystack_has_every_option_by_its_own_names() -> None:
-    given = parameters(pytest.importorskip("denslice.adapters.haystack").DensliceRetriever.__init__)
-    expected = defaults(SearchOptions) | defaults(OpenOptions)
+    adapter = pytest.importorskip("denslice.adapters.haystack")
+    given = parameters(adapter.DensliceRetriever.__init__)
+    expected = defaults(SearchOptions)
     expected |= {"top_k": expected.pop("k"), "filters": expected.pop("where"), "group": False}
     expected = {name: default for name, default in expected.items() if name not in PAGE_OPTIONS}
     assert not set(PAGE_OPTIONS) & given.keys()
     assert expected.items() <= given.items()
+    stored = defaults(IndexOptions) | defaults(OpenOptions)
+    assert stored.items() <= parameters(adapter.DensliceDocumentStore.__init__).items()
+
+
+def test_llama_index_and_pyterrier_have_every_option_by_their_own_names() -> None:
+    for library in ("llama_index.core", "pyterrier"):
+        pytest.importorskip(library)
+    expected = {name: default for name, default in defaults(SearchOptions).items() if name not in PAGE_OPTIONS}
+    llama_index = import_module("denslice.adapters.llama_index").DensliceRetriever
+    names = {"similarity_top_k": 10, "filters": None, "group": False}
+    assert parameters(llama_index.__init__).items() >= ((expected | names).items() - {("k", 10), ("where", None)})
+    pyterrier = import_module("denslice.adapters.pyterrier")
+    del expected["k"], expected["group"]  # a run ranks documents
+    assert parameters(pyterrier.DensliceRetriever.__init__).items() >= (expected | {"num_results": 1000}).items()
+    assert parameters(pyterrier.DensliceIndexer.__init__).items() >= defaults(IndexOptions).items()
 
 
 def test_keywords_are_the_options_with_their_types() -> None:
     hints = get_type_hints(SearchOptions)
     assert get_type_hints(SearchKeywords) == {one.name: hints[one.name] for one in shown(SearchOptions)[1:]}
     assert get_type_hints(IndexKeywords) == get_type_hints(IndexOptions)
-    both = get_type_hints(SearchKeywords) | get_type_hints(OpenOptions)
+    searching = get_type_hints(SearchKeywords)
     for name in ("where", "group", *PAGE_OPTIONS):
-        del both[name]
-    assert get_type_hints(RetrieverKeywords) == both
+        del searching[name]
+    assert get_type_hints(RetrieverKeywords) == searching
 
 
 @pytest.mark.parametrize(

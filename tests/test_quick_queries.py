@@ -15,8 +15,8 @@ from denslice import Index, InputError, open_index
 from denslice.encoders.bm25 import Bm25, Bm25Config
 from denslice.encoders.mini import QuickMini, _model
 from denslice.encoders.word_table import TABLE_FILE, WordTable
+from serve_process import process
 from small_tables import MINI, model_with_table
-from test_serve_process import process
 
 DOCS = [
     {"id": "fox", "text": "Foxes sleep by day and hunt at night."},

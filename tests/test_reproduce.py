@@ -15,13 +15,14 @@ from typer.testing import CliRunner, Result
 
 import tiny
 from denslice.__main__ import app
-from denslice.densify import split_by_slice
+from denslice.densify import densify, split_by_slice
 from denslice.encoders.model_config import ModelConfig
 from denslice.encoders.torch.bi_encoder import BiEncoder
 from denslice.errors import MissingExtraError
 from denslice.evaluate.evaluation import as_run, evaluate
+from denslice.gip import gip
 from denslice.rankings import Ranking
-from denslice.reproduce import definition, figure3_plot, measuring, paper_figures, table1, table3
+from denslice.reproduce import definition, figure3, figure3_plot, measuring, paper_figures, table1, table2, table3
 from denslice.reproduce.cells import Cells, Figures, IndexSetting, Setting, as_in_paper, whole, with_full_query
 from denslice.reproduce.collection import Collection, read_collection
 from denslice.reproduce.definition import NotTheDefinitionError
@@ -29,7 +30,7 @@ from denslice.reproduce.encoded_rows import read_all
 from denslice.reproduce.encoding import Encodings, NamedModel, encode
 from denslice.reproduce.measuring import MEASURES, Measuring, build
 from denslice.slicing import Slicing
-from denslice.vectors import Encoded
+from denslice.vectors import Encoded, lexical_csr
 
 HEADS = {
     "splade": ModelConfig(lexical="splade", max_length=32, query_length=32),
@@ -161,15 +162,18 @@ def test_table_3_has_four_slicings_with_the_query_sliced_and_full(place: Path) -
 
 
 def test_figure_3_is_drawn_with_text_as_text(place: Path) -> None:
-    told = made(place, "figure3", "--theta", "0,0.1,0.4", "--candidates", "1000,2000")
+    told = made(place, "figure3", "--theta", "0,0.1,0.4", "--candidates", "paper,1000,2000")
     thetas = {(cell["theta"], cell["rerank"]) for cell in told["cells"]}
     assert thetas == {(theta, rerank) for theta in (0.0, 0.1, 0.4) for rerank in (True, False)}
-    assert {cell["candidates"] for cell in told["cells"] if cell["rerank"] and cell["theta"]} == {1000, 2000}
+    assert {cell["candidates"] for cell in told["cells"] if cell["rerank"] and cell["theta"]} == {1, 1000, 2000}
     for model in ("bm25", "splade", "joint"):
         drawing = (place / "out" / f"figure3-{model}.svg").read_text()
-        for text in ("MRR@10", "R@1000", "with reranking", "θ = 0.4", f"{model} on tiny, 8 slices"):
+        for text in ("MRR@10", "R@1000", "2,000 reranked", "1 reranked", "θ = 0.4", f"{model} on tiny, 8 slices"):
             assert f">{text}</text>" in drawing
         assert f"(figure3-{model}.svg)" in shown(place, "figure3")
+    assert "2,000 candidates are all of them" in shown(place, "figure3")
+    few = [row for row in rows(place, "figure3") if row[3] == "1" and row[1] == "0.4"]
+    assert [row[5] for row in few] == ["–"] * 3  # R@1000 of one document would say nothing
 
 
 def test_the_page_has_the_tables_in_the_papers_order_and_keeps_what_stands_between(place: Path, tmp_path: Path) -> None:
@@ -207,11 +211,21 @@ def test_the_papers_figures_stand_beside_its_own_settings_only(place: Path) -> N
     made(place, "table1", "--slices", "768,8")
     _, *table = rows(place, "table1")
     published = {tuple(row[:3]): row[-3:] for row in table}
-    assert published["splade", "768", "stride"] == ["0.343", "0.957", "100.9 %"]
+    assert published["splade", "768", "stride"] == ["0.343", "0.957", ""]  # all weights: another model
     assert published["splade", "768", "learned"] == ["", "", ""]
     assert published["splade", "8", "stride"] == ["", "", ""]
     assert published["bm25", "768", "stride"] == ["", "", ""]
     assert published["joint", "768", "stride"] == ["", "", ""]
+
+
+def test_the_papers_joint_figures_stand_beside_models_of_the_same_width_only(
+    place: Path, collection: Collection
+) -> None:
+    setting = Setting(IndexSetting("joint", "hybrid", 256), "sliced", 0.1, candidates_from="lexical")
+    narrow = encodings(place, collection, "joint")
+    as_wide = replace(narrow, facts=replace(narrow.facts, dimensions=256))
+    assert table2.published(as_wide, setting)[0] == "0.348"
+    assert table2.published(narrow, setting) == ["", "", ""]
 
 
 def test_the_papers_losses_are_what_its_text_says() -> None:
@@ -374,3 +388,44 @@ def test_labels_that_would_cover_one_another_are_left_out() -> None:
     points = [figure3_plot.Point(1.0, 0.5, 0.9, f"label {i}") for i in range(5)]
     drawing = figure3_plot.drawn("title", [figure3_plot.Line("line", points)], []).decode()
     assert drawing.count(">label ") == 4  # one above and one below the point, in two panels
+
+
+# --- collisions
+
+
+def test_collisions_are_shares_of_the_relevant_documents_scores(place: Path, collection: Collection) -> None:
+    told = made(place, "collisions")
+    assert len(told["rows"]) == len(rows(place, "collisions")) - 1 == 3 * 4
+    assert "(collisions.svg)" in shown(place, "collisions")
+    model = encodings(place, collection, "splade")
+    (sliced,) = (one for one in told["rows"] if (one["model"], one["slices"], one["query"]) == ("splade", 4, "sliced"))
+    docs = Encoded.joined(list(model.doc_parts())).lexical
+    slicing = Slicing.stride(model.facts.vocab, 4, model.facts.skip)
+    lost = []
+    for query, asked in zip(collection.queries, model.queries().lexical.toarray(), strict=True):
+        scores = docs.toarray() @ asked
+        few = gip(densify(asked[None], slicing), densify(docs, slicing))[0]
+        relevant = [collection.doc_ids.index(doc) for doc in collection.qrels[query.id]]
+        best = max(relevant, key=lambda row: scores[row])
+        lost.append(1 - few[best] / scores[best])
+    assert sliced["score"] == pytest.approx(np.mean(lost), abs=1e-5)
+    assert 0 < sliced["weights"] < 1
+
+
+def test_mrr_of_collisions_is_that_of_the_index(place: Path) -> None:
+    by_index = {(c["model"], c["slices"], c["query"]): c["means"]["RR@10"] for c in made(place, "table1")["cells"]}
+    for one in made(place, "collisions")["rows"]:
+        assert one["rr"] == pytest.approx(by_index[one["model"], one["slices"], one["query"]])
+        assert one["rr_all"] == pytest.approx(by_index[one["model"], None, "full"])
+
+
+def test_a_query_is_counted_at_eight_if_theta_would_leave_it_fewer_weights(
+    place: Path, collection: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = encodings(place, collection, "bm25")
+    queries = [[3.0, 2.0, 1.0], [3.0, 3.0, 0.0], [1.0, 0.0, 0.0]]
+    vectors = Encoded(lexical_csr(np.array(queries, dtype=np.float32)))
+    monkeypatch.setattr(Encodings, "queries", lambda self: vectors)
+    model = replace(model, facts=replace(model.facts, vocab=3, skip=0))
+    monkeypatch.setattr(figure3, "STRONGEST", 2)
+    assert [figure3.at_eight(model, 3, theta) for theta in (0.5, 1.0, 2.0, 5.0)] == [0, 1, 2, 3]

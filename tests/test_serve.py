@@ -575,10 +575,32 @@ def test_the_page_and_its_files_ask_nothing_of_others(served: Live) -> None:
         assert (again.status, again.body) == (304, b"")
 
 
+def test_a_search_is_explained_and_counted_afterwards_or_says_what_is_missing(tmp_path: Path) -> None:
+    index = Index.create(tmp_path / "f.idx", "bm25")
+    index.add([{"id": "1", "text": "a red fox"}, {"id": "2", "text": "an owl"}])
+    with live(index) as running:
+        why = running.ask("/explain", {"query": "fox", "id": "2", "offset": 5, "explain": True}).json()
+        assert (why["id"], why["score"], why["terms"], why["generation"]) == ("2", 0.0, [], 1)
+        told = running.ask("/matching", {"query": "fox -red"}).json()
+        assert told == {"matching": 0, "tokens": ["fox"], "generation": 1}
+        for path, body, status, code in (
+            ("/explain", {"query": "fox", "id": "3"}, 404, "no_document"),
+            ("/explain", {"like": "3", "id": "1"}, 404, "no_document"),
+            ("/explain", {"query": "fox", "like": "1", "id": "1"}, 422, "invalid"),
+            ("/explain", {"query": "fox", "id": "1", "passage": 1}, 422, "invalid"),
+            ("/matching", {}, 422, "invalid"),
+            ("/matching", {"query": "x" * 3_000}, 422, "query_too_long"),
+        ):
+            refused = running.ask(path, body)
+            assert (refused.status, refused.code) == (status, code)
+
+
 def test_the_description_names_every_address(served: Live) -> None:
     paths = served.ask("/openapi.json").json()["paths"]
     expected = {
         "/search",
+        "/explain",
+        "/matching",
         "/documents/{id}",
         "/documents/{id}/similar",
         "/suggest",
@@ -587,6 +609,9 @@ def test_the_description_names_every_address(served: Live) -> None:
         "/healthz",
         "/readyz",
         "/metrics",
+        "/v1/embeddings",
+        "/v1/models",
+        "/v1/models/{name}",
     }
     assert paths.keys() == expected
 
@@ -609,7 +634,7 @@ def test_an_empty_index_and_one_of_one_document_are_served(tmp_path: Path) -> No
     empty = Index.create(tmp_path / "e.idx", "bm25")
     with live(empty, access=WRITER) as running:
         nothing: dict[str, Any] = {"hits": [], "corrections": [], "missing": [], "cursor": None, "matching": None}
-        nothing["facets"] = {}
+        nothing |= {"facets": {}, "exact": True}
         assert running.search("anything").json()["results"] == [{"query": "anything", **nothing}]
         assert running.search("").json()["results"][0]["hits"] == []
         body = {"documents": [{"id": "only", "text": "one alone"}]}

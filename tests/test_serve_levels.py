@@ -17,9 +17,9 @@ from denslice.__main__ import app
 from denslice.encoders.word_table import TABLE_FILE
 from denslice.serve.deepening_task import DeepeningTask
 from denslice.serve.limits import Access, Limits
+from serve_process import process
 from serving import KEY, Answer, Live, live
 from small_tables import MINI, model_with_table
-from test_serve_process import process
 from waiting import wait_until
 
 SOON = Limits(refresh_seconds=0.05)

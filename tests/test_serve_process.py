@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import http.client
-import json
-import os
 import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from denslice import Index
 from denslice.__main__ import app
-from serving import KEY, Live
+from serve_process import DENSLICE, asking, process
+from serving import KEY
 from waiting import wait_until
 
-DENSLICE = [sys.executable, "-m", "denslice"]
 CLIENTS = 16
 
 
@@ -38,75 +32,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@contextmanager
-def process(*arguments: object, **environment: str) -> Iterator[tuple[subprocess.Popen[str], Live]]:
-    """A server in a process of its own, ready."""
-    command = [*DENSLICE, "serve", *map(str, arguments), "--port", "0"]
-    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    running = subprocess.Popen(command, env=os.environ | environment, **pipes)
-    try:
-        assert running.stdout is not None
-        line = running.stdout.readline()
-        assert " on http://127.0.0.1:" in line
-        served = Live(int(line.rpartition(":")[2]))
-        wait_until(lambda: served.ask("/readyz").status == 200)
-        yield running, served
-    finally:
-        running.kill()
-        running.communicate()
-
-
-class Client(threading.Thread):
-    """Asks on one connection for as long as the server lets it, and counts what became of each request."""
-
-    def __init__(self, port: int, counts: Counter[str]) -> None:
-        super().__init__()
-        self._port, self._counts = port, counts
-        self.stopping = False
-
-    def run(self) -> None:
-        body = json.dumps({"query": "word1 word7 word30", "k": 100})
-        while not self.stopping:
-            connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)
-            try:
-                connection.connect()
-            except ConnectionError:
-                return  # nobody listens any more: nothing was asked
-            try:
-                self._ask_on(connection, body)
-            except (OSError, http.client.HTTPException) as error:
-                self._counts[f"lost: {type(error).__name__}"] += 1
-                return
-            finally:
-                connection.close()
-
-    def _ask_on(self, connection: http.client.HTTPConnection, body: str) -> None:
-        while not self.stopping:
-            connection.request("POST", "/search", body, {"Content-Type": "application/json"})
-            answer = connection.getresponse()
-            whole = len(json.loads(answer.read())["results"][0]["hits"]) == 100
-            self._counts["answered" if whole else "lost: half an answer"] += 1
-            if answer.will_close:
-                self._counts["told to close"] += 1
-                return
-
-
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
 def test_a_stop_under_load_loses_no_request(folder: Path, name: str) -> None:
     counts: Counter[str] = Counter()
     with process(folder) as (running, served):
-        clients = [Client(served.port, counts) for _ in range(CLIENTS)]
-        for client in clients:
-            client.start()
-        wait_until(lambda: counts["answered"] > 10 * CLIENTS)
-        running.send_signal(signal.Signals[name])
-        try:
+        with asking(served.port, counts, CLIENTS):
+            wait_until(lambda: counts["answered"] > 10 * CLIENTS)
+            running.send_signal(signal.Signals[name])
             assert running.wait(30) == 0
-        finally:
-            for client in clients:
-                client.stopping = True
-            for client in clients:
-                client.join()
         assert running.stderr is not None
         assert running.stderr.read() == ""
     assert {what: count for what, count in counts.items() if what.startswith("lost")} == {}

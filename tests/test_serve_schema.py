@@ -35,7 +35,8 @@ def test_no_request_makes_the_server_fail(tmp_path: Path) -> None:
         assert running.ask("/search", {"query": "cats"}, **AUTHORIZED).status == 200
     assert {label for label, _ in tried} == {
         "POST /search", "GET /documents/{id}", "GET /documents/{id}/similar", "GET /suggest", "GET /index",
-        "POST /documents", "DELETE /documents", "GET /healthz", "GET /readyz", "GET /metrics",
+        "POST /documents", "DELETE /documents", "GET /healthz", "GET /readyz", "GET /metrics", "POST /explain",
+        "POST /matching", "POST /v1/embeddings", "GET /v1/models", "GET /v1/models/{name}",
     }  # fmt: skip
     accepted = {label for label, statuses in tried if 200 in statuses}
     assert accepted >= {"POST /search", "POST /documents", "DELETE /documents", "GET /index"}

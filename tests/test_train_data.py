@@ -20,6 +20,7 @@ from denslice.train.config import read_config
 from denslice.train.data import CollectionReader, Pairs, Source, TrainCollection, read_teacher
 from denslice.train.negatives import hard_negatives, read_negatives
 from denslice.train.prefetch import prefetch
+from denslice.train.tokens import joined, padded, padded_texts
 from denslice.train.triples import Triples
 from tiny import DOCS, QRELS, QUERIES, make_backbone, make_folder, write_config
 
@@ -112,6 +113,20 @@ def test_the_same_querys_other_positive_is_marked(tmp_path: Path, tokenizer: Any
     (tmp_path / "triples.tsv").write_text("cat\tthe cat\tdog\ncat\ta cat\tdog\nfish\tfish swims\tthe cat\n")
     batch = next(Triples(tmp_path / "triples.tsv", tokenizer, MODEL).batches(0, 3))
     assert batch.relevant.astype(int).tolist() == [[0, 0, 1, 0, 0, 1], [1, 0, 0, 0, 0, 1], [0, 0, 0, 0, 0, 0]]
+
+
+# --- texts as token ids
+
+
+def test_rows_of_texts_are_chosen_in_any_order_and_padded_to_one_length() -> None:
+    texts = joined([[5, 6, 7], [], [8] * 9, [9]])
+    chosen = texts.only([2, 0, 1, 0])
+    assert [row.tolist() for row in chosen] == [[8] * 9, [5, 6, 7], [], [5, 6, 7]]
+    found = padded_texts(chosen, 1)
+    assert found.ids.tolist() == [row + [1] * (16 - len(row)) for row in ([8] * 9, [5, 6, 7], [], [5, 6, 7])]
+    assert found.mask.sum(1).tolist() == [9, 3, 0, 3]
+    assert padded(list(chosen), 1).ids.tolist() == found.ids.tolist()
+    assert padded([], 1).ids.shape == (0, 8)
 
 
 # --- BEIR folders

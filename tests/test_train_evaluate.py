@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +21,7 @@ from denslice.train import brute_force as evaluation
 from denslice.train.brute_force import NOT_FOUND, BruteForce, EncodedTexts, by_length, evaluate, scorings
 from denslice.train.data import CollectionReader, Source
 from denslice.train.loss import TrainVectors
-from denslice.train.measures import first_ranks, measures, packed
+from denslice.train.measures import first_ranks, measures, packed, unpacked
 from denslice.train.tokens import tokenised
 from tiny import make_backbone, make_folder
 
@@ -63,10 +61,6 @@ def test_measures_are_those_of_ir_measures() -> None:
     for name, measure in names.items():
         assert found[name] == pytest.approx(expected[measure], abs=1e-9), name
     assert found["RR@10"] > 0.1
-
-
-def unpacked(text: str) -> np.ndarray:
-    return np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype="<u2")
 
 
 def test_first_ranks_are_packed_and_unpacked() -> None:

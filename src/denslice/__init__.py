@@ -5,6 +5,8 @@ import sys
 if sys.platform == "win32":
     raise ImportError("denslice runs on Linux and macOS; on Windows, install it in WSL")
 
+from denslice.client.async_client import AsyncClient
+from denslice.client.client import Client
 from denslice.cluster.cluster import open_cluster
 from denslice.densify import densify
 from denslice.errors import (
@@ -16,12 +18,15 @@ from denslice.errors import (
     MissingExtraError,
     MissingShardsError,
     NotShownError,
+    PartialWriteError,
     UnavailableError,
 )
 from denslice.gip import gip
 from denslice.index.async_index import AsyncIndex
 from denslice.index.index import Index, open_index
 from denslice.index.index_info import IndexInfo
+from denslice.index.indexes import Indexes, open_indexes
+from denslice.profiling import Profile, profiled
 from denslice.queries import Clause, Query
 from denslice.rankings import Explanation, Hit, Ranking
 from denslice.records import Doc
@@ -31,8 +36,10 @@ from denslice.vectors import Encoded, Slices
 __version__ = "0.1.0"
 
 __all__ = [
+    "AsyncClient",
     "AsyncIndex",
     "Clause",
+    "Client",
     "DensliceError",
     "DensliceWarning",
     "Doc",
@@ -42,11 +49,14 @@ __all__ = [
     "Index",
     "IndexFormatError",
     "IndexInfo",
+    "Indexes",
     "InputError",
     "LockedError",
     "MissingExtraError",
     "MissingShardsError",
     "NotShownError",
+    "PartialWriteError",
+    "Profile",
     "Query",
     "Ranking",
     "Slices",
@@ -56,4 +66,6 @@ __all__ = [
     "gip",
     "open_cluster",
     "open_index",
+    "open_indexes",
+    "profiled",
 ]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 MEMBERSHIPS = Path("/proc/self/cgroup")  # a line for each hierarchy of cgroups: number:controllers:path
 GROUPS = Path("/sys/fs/cgroup")
+CPU_COUNT = "PYTHON_CPU_COUNT"  # of the environment
 
 
 def cores() -> int:
@@ -16,6 +17,8 @@ def cores() -> int:
     known: list[float | None] = [os.cpu_count()]
     if hasattr(os, "process_cpu_count"):  # since Python 3.13; it obeys PYTHON_CPU_COUNT
         known.append(os.process_cpu_count())
+    elif (given := os.environ.get(CPU_COUNT, "")).isdecimal():
+        known.append(int(given))
     if hasattr(os, "sched_getaffinity"):
         known.append(len(os.sched_getaffinity(0)))
     known.append(_own_quota())

@@ -5,9 +5,10 @@ DensliceError
 │   ├── UnreadableError  a file holds no text that can be read: binary, encrypted, scanned, damaged, too large
 │   └── GpuMemoryError   the GPU has too little free memory for an index or a search
 ├── IndexFormatError     an index folder is damaged, incomplete or of another format
-├── UnavailableError     the system refuses a file handle, a permission or memory that the index needs
+├── UnavailableError     the system refuses what the index needs (a file handle, memory), or a server does not answer
 │   └── NotShownError    a commit was made, but it cannot be opened for such a reason
 ├── LockedError          another process is writing to the index
+├── PartialWriteError    a Client sent documents in several requests, and only the first ones succeeded
 ├── MissingShardsError   shards of a cluster did not answer, and the caller asked for a complete ranking
 └── MissingExtraError    the optional packages of a feature are not installed
 
@@ -58,7 +59,7 @@ class IndexFormatError(DensliceError):
 
 
 class UnavailableError(DensliceError):
-    """The system refuses a file handle, a permission or memory that the index needs."""
+    """The system refuses a file handle, a permission or memory that the index needs, or a server does not answer."""
 
 
 class NotShownError(UnavailableError):
@@ -80,6 +81,21 @@ class NotShownError(UnavailableError):
 
 class LockedError(DensliceError):
     """The index already has a writer."""
+
+
+class PartialWriteError(DensliceError):
+    """A write of several requests failed after some had succeeded; `__cause__` is the error of the one that failed.
+
+    `documents` were added or deleted for certain. If no answer came to the request that failed, those of that request
+    may have been too. The whole write can be repeated: a document replaces the one with its id.
+    """
+
+    def __init__(self, documents: int, reason: str) -> None:
+        super().__init__(f"after {documents:,} documents had been written: {reason}; repeat the write, or what is left")
+        self.documents, self.reason = documents, reason
+
+    def __reduce__(self) -> tuple[type[PartialWriteError], tuple[int, str]]:
+        return type(self), (self.documents, self.reason)
 
 
 class MissingShardsError(DensliceError):

@@ -339,7 +339,7 @@ class SearchKeywords(TypedDict, total=False):
 
 
 class RetrieverKeywords(TypedDict, total=False):
-    """The options of opening an index and of searching it, but for those that other libraries name themselves."""
+    """The options of a search, but for those that other libraries name themselves and those of pages."""
 
     theta: float
     candidates: int
@@ -349,9 +349,6 @@ class RetrieverKeywords(TypedDict, total=False):
     pruning: float | None
     fuzzy: bool
     min_score: float | None
-    device: str
-    leave_out: Sequence[str]
-    queries: str
 
 
 class MoreIndexKeywords(TypedDict, total=False):

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, overload
 
+from denslice.computed_once import computed_once
 from denslice.errors import InputError
 from denslice.hit_tables import arrow_table, pandas_table
 from denslice.html_views import DENSE, WORDS, HitView, ScorePart, explanation_html, number, ranking_html
@@ -157,7 +157,7 @@ class Ranking(Sequence[Hit]):
     page: SearchedPage | None = field(default=None, repr=False, compare=False)
     exact: bool = field(default=True, repr=False, compare=False)  # False if better documents may have been skipped
 
-    @cached_property
+    @computed_once
     def _hits(self) -> tuple[Hit, ...]:
         docs: Sequence[FoundDoc] = self.documents() if self.documents else [(Doc(id), ()) for id in self.ids]
         parts = self.parts or [(score, 0.0) for score in self.scores]
@@ -165,7 +165,7 @@ class Ranking(Sequence[Hit]):
         asked = self.asked
         return tuple(Hit(d.id, score, *both, d.text, d.title, d.meta, some, asked) for (d, some), score, both in found)
 
-    @cached_property
+    @computed_once
     def _counts(self) -> MatchCounts:
         if self.page is None:
             raise InputError("this ranking was read from a run, and only a search counts the documents that match")
@@ -184,7 +184,7 @@ class Ranking(Sequence[Hit]):
         """For each field of the option `facets`, how many matching documents have each value, most frequent first."""
         return self._counts.facets if self.page and self.page.has_facets else {}
 
-    @cached_property
+    @computed_once
     def cursor(self) -> str | None:
         """What the option `cursor` takes to continue after the last hit, or None if no more follow."""
         return self.page.cursor() if self.page else None

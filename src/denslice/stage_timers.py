@@ -7,13 +7,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-_record: ContextVar[dict[str, float] | None] = ContextVar("stages", default=None)
+
+class StageTimes(dict[str, float]):
+    """Seconds by stage, and when each stage first began and last ended, by the clock of `time.perf_counter`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.began: dict[str, float] = {}
+        self.ended: dict[str, float] = {}
+
+    def add(self, name: str, began: float, ended: float) -> None:
+        """Add the time of a stage."""
+        self[name] = self.get(name, 0.0) + ended - began
+        self.began.setdefault(name, began)
+        self.ended[name] = ended
+
+
+_record: ContextVar[StageTimes | None] = ContextVar("stages", default=None)
 
 
 @contextmanager
-def timed() -> Iterator[dict[str, float]]:
+def timed() -> Iterator[StageTimes]:
     """Yield a record of seconds by stage, which this thread fills while the block runs."""
-    record: dict[str, float] = {}
+    record = StageTimes()
     before = _record.set(record)
     try:
         yield record
@@ -32,4 +48,4 @@ def stage(name: str) -> Iterator[None]:
     try:
         yield
     finally:
-        record[name] = record.get(name, 0.0) + time.perf_counter() - began
+        record.add(name, began, time.perf_counter())

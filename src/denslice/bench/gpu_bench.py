@@ -2,28 +2,32 @@
 
 One run measures exact search with 64 weights and with every weight, the paper's two stages, batches, exact hybrid
 search, and the paper's method and a dense scan in PyTorch. Times start with query vectors on the host and end with
-document numbers and scores on the host.
+document numbers and scores on the host, except where a name says that they end with ids or texts.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
 from denslice.bench.gpu_collection import Loaded
+from denslice.bench.host_documents import HostDocuments, id_of, text_of, write_parts
 from denslice.bench.synthetic import SyntheticCollection
 from denslice.errors import DensliceError
 from denslice.options import SearchOptions
 from denslice.provenance import milliseconds
+from denslice.records import Doc
 from denslice.reproduce.table_page import markdown
 from denslice.search.gpu.cuda import cuda_devices
-from denslice.search.query import QueryVectors
+from denslice.search.query import Found, QueryVectors
 
-ACTIVE, CANDIDATES, BATCH, K = 64, 10_000, 64, 1000
+ACTIVE, CANDIDATES, BATCH, K, FEW = 64, 10_000, 64, 1000, 10
 WARMING = 0.5  # seconds: a GPU that has been idle is slower at first
 SLICES, FEWER = 768, (256, 128)  # dense vectors have as many dimensions
 Figures = dict[str, Any]
@@ -47,6 +51,7 @@ class Bench:
             if peers:
                 yield from self._dense_peer(loaded)
                 yield from self._paper_peer(loaded)
+            yield from self._named(loaded)
         for slices in FEWER:
             with Loaded(SyntheticCollection(self.docs, slices), slices, self.device) as loaded:
                 yield from self._hybrid(loaded)
@@ -69,6 +74,19 @@ class Bench:
         yield self._timed(loaded, "dense exact", alone, SearchOptions(K))
         fused = SearchOptions(K, candidates=CANDIDATES, candidates_from="lexical")
         yield self._timed(loaded, f"every slice, then {CANDIDATES:,} fused with dense", queries, fused)
+
+    def _named(self, loaded: Loaded) -> Iterator[Figures]:
+        """Time searches that end with ids, or with texts from SQLite files that the system has in its cache."""
+        queries = self._asked(loaded, ACTIVE)
+        with TemporaryDirectory(prefix="denslice-bench-") as folder:
+            sizes = [part.rows for part in loaded.parts]
+            write_parts(sizes, Path(folder))
+            host = HostDocuments(sizes, Path(folder))
+            for k, ends in ((K, "ids"), (FEW, "texts"), (K, "texts")):
+                named = Named(loaded, host, SearchOptions(k))
+                named.check(queries[:2])
+                took = _times(named.ids if ends == "ids" else named.texts, queries, self.repeats)
+                yield _told(loaded, f"exact, {ACTIVE} weights, to {k:,} {ends}", took)
 
     def _dense_peer(self, loaded: Loaded) -> Iterator[Figures]:
         from denslice.bench.peers.torch_peer import DenseScan
@@ -113,6 +131,35 @@ class Bench:
         positions, scores = search(few[0])
         loaded.check_near(few[0], positions, scores, complete)
         return _told(loaded, name, _times(search, few, max(2, self.repeats // 2)))
+
+
+@dataclass(frozen=True)
+class Named:
+    """Searches that end with ids or texts."""
+
+    loaded: Loaded
+    host: HostDocuments
+    settings: SearchOptions
+
+    def ids(self, query: QueryVectors) -> Found:
+        """Return the best documents with their ids."""
+        (answer,) = self.loaded.search([query], self.settings)
+        return self.host.ids(answer, self.settings.k)
+
+    def texts(self, query: QueryVectors) -> list[Doc]:
+        """Return the best documents with their texts."""
+        return self.host.texts(self.ids(query))
+
+    def check(self, queries: Queries) -> None:
+        """Raise DensliceError if the documents of a search are not those of its positions."""
+        for query in queries:
+            (answer,) = self.loaded.search([query], self.settings)
+            expected = [id_of(position) for position in answer.positions[: self.settings.k].tolist()]
+            found, docs = self.ids(query), self.texts(query)
+            is_same = sorted(found.ids) == sorted(expected) == sorted(doc.id for doc in docs)
+            texts = {doc.text for doc in docs} == {text_of(int(id.rpartition("-")[2])) for id in expected}
+            if not is_same or not texts or (np.diff(found.scores) > 0).any():
+                raise DensliceError("a search ends with other documents than the GPU found; nothing is timed")
 
 
 def table(figures: Sequence[Figures]) -> str:

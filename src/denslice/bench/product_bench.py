@@ -27,6 +27,7 @@ from denslice.bench.product_texts import (
     TextFolder,
     judged_folder,
     large_folder,
+    short_texts,
     some_of,
 )
 from denslice.bench.product_vectors import MinilmCosts, MinilmVectors, Told
@@ -286,14 +287,14 @@ class ProductBench:
     def _killed(self, program: ProductProgram) -> Figures:
         """Return what kills did; each one is a step of its own."""
         base, added = self._kill_sizes
-        texts = some_of(self.large, self._sized / "folders" / "base", base)
+        texts, more = short_texts(self.large, self._sized / "folders" / "base", base, added)
         store, copy = (self._stores(program) / name / "store" for name in ("base", "copy"))
         is_built = store.parent.with_suffix(".built")
         if not is_built.exists():
             self._built(program, texts, store)
             is_built.touch()
         ids = [doc["id"] for doc in texts.docs]
-        test = KillTest(partial(self._started, program), store, ids, self.large.docs[base : base + added])
+        test = KillTest(partial(self._started, program), store, ids, more)
         seconds = self._step(program, "undisturbed", lambda: {"seconds": test.undisturbed(copy)})["seconds"]
         rounds = [
             self._step(program, f"kill-{at}", partial(test.killed, copy, after))

@@ -79,8 +79,7 @@ class TextFolder:
 
     def planted(self, at: int) -> DocText:
         """Return a planted document; the last one has the next number."""
-        number = len(self.docs) - len(PLANTED) + 1 + at
-        return {"id": _name(number), "part": _part(number), "text": PLANTED[at].text}
+        return _numbered(len(self.docs) - len(PLANTED) + 1 + at, PLANTED[at].text)
 
 
 def large_folder(data: Path, work: Path, documents: int) -> TextFolder:
@@ -115,6 +114,18 @@ def some_of(large: TextFolder, folder: Path, documents: int) -> TextFolder:
     return TextFolder(folder)
 
 
+def short_texts(large: TextFolder, folder: Path, documents: int, more: int) -> tuple[TextFolder, list[DocText]]:
+    """Return a folder of so many of the shortest documents, and more of them that are not in it.
+
+    Kills are about what is written, and short texts are encoded sooner.
+    """
+    texts = sorted((doc["text"] for doc in large.docs), key=len)[: documents + more]
+    Random(1).shuffle(texts)
+    if not (folder / ABOUT).exists():
+        _write(folder, texts[:documents], {"questions": []})
+    return TextFolder(folder), [_numbered(number, texts[number]) for number in range(documents, len(texts))]
+
+
 def _of(data: Path, name: str) -> Path:
     if not (data / name / "corpus.jsonl").exists():
         raise InputError(f"{data / name}: no collection in BEIR's layout; --data names the folder that holds {name}")
@@ -139,6 +150,10 @@ def _write(folder: Path, texts: Sequence[str], about: dict[str, Any]) -> None:
     for number, text in enumerate(texts):
         (folder / ROOT_NAME / _name(number)).write_text(text, encoding="utf-8", newline="")
     (folder / ABOUT).write_text(json.dumps(about), encoding="utf-8")
+
+
+def _numbered(number: int, text: str) -> DocText:
+    return {"id": _name(number), "part": _part(number), "text": text}
 
 
 def _name(number: int) -> str:

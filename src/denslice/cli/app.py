@@ -78,7 +78,12 @@ class Commands(TyperGroup):
         return result
 
 
-app = typer.Typer(cls=Commands, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+app = typer.Typer(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
 
 for command in (
     demo, index, sync, deepen, export, search, similar, show, ls, export_docs, run, delete, merge, upgrade, backup,

@@ -10,13 +10,26 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
+from denslice.cli.index_completion import index_folders
 from denslice.errors import InputError
 from denslice.options import OpenOptions, shown
 
 if TYPE_CHECKING:
     from denslice.index.index import Index
 
-IndexFolder = Annotated[Path, typer.Argument(metavar="INDEX", help="Folder of the index.", show_default=False)]
+IndexFolder = Annotated[
+    Path,
+    typer.Argument(metavar="INDEX", help="Folder of the index.", show_default=False, autocompletion=index_folders),
+]
+IndexFolders = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="INDEX...",
+        help="Folder of the index; several are searched together.",
+        show_default=False,
+        autocompletion=index_folders,
+    ),
+]
 Wait = Annotated[float, typer.Option(metavar="SECONDS", help="How long to wait for another writer.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Where = Annotated[

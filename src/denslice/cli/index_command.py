@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from denslice.cli.arguments import Wait, flags, parsed, taken
+from denslice.cli.index_completion import index_folders
 from denslice.cli.sync_command import ReportFile
 from denslice.options import IndexOptions, ReadOptions
 
@@ -26,7 +27,12 @@ def index(
             help="Folders, files of any format, BEIR folders, .npz; - reads stdin.",
         ),
     ],
-    to: Annotated[Path, typer.Option(metavar="INDEX", help="Folder of the index: a new one, or one to add to.")],
+    to: Annotated[
+        Path,
+        typer.Option(
+            metavar="INDEX", help="Folder of the index: a new one, or one to add to.", autocompletion=index_folders
+        ),
+    ],
     report: ReportFile = None,
     quick: Annotated[bool, typer.Option("--quick", help="Leave documents at the quick level for now.")] = False,
     full: Annotated[bool, typer.Option("--full", help="Encode documents fully at once.")] = False,

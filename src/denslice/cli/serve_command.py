@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from denslice.cli.arguments import IndexFolder, flags, parsed
+from denslice.cli.arguments import IndexFolders, flags, parsed
 from denslice.cli.listening import address, listening
 from denslice.cluster.cluster import Cluster, open_cluster
 from denslice.cluster.cluster_folder import is_cluster
 from denslice.errors import InputError, MissingExtraError
 from denslice.index.index import Index
+from denslice.index.indexes import Indexes, open_indexes
 from denslice.options import OpenOptions
 from denslice.serve.limits import Access, Limits
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 @flags(OpenOptions)
 def serve(
-    folder: IndexFolder,
+    folders: IndexFolders,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8000,
     api_key: Annotated[
@@ -40,6 +41,15 @@ def serve(
     ] = None,
     limit: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="A limit, such as max_k=100; can be repeated.")
+    ] = None,
+    workers: Annotated[
+        int, typer.Option(metavar="N", help="Number of processes that answer. Each has its share of the cores.")
+    ] = 1,
+    access_log: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Append a line of JSON for each request to this file.")
+    ] = None,
+    slow_ms: Annotated[
+        float | None, typer.Option(metavar="MS", help="Log searches that take this many milliseconds or more.")
     ] = None,
     deepen: Annotated[
         float | None,
@@ -59,21 +69,31 @@ def serve(
     """Answer searches over HTTP, with a web page that explains each result."""
     try:
         from denslice.serve.http_app import make_app
-        from denslice.serve.http_server import make_server
+        from denslice.serve.http_server import make_server, spare_collector
+        from denslice.serve.request_log import LogOptions
+        from denslice.serve.worker import WorkerSettings
+        from denslice.serve.workers import serve_with_workers
     except ModuleNotFoundError as error:
         raise MissingExtraError("the server", "serve") from error
+    if workers < 1 or (workers > 1 and ray is not None):
+        raise InputError(f"--workers {workers}: expected 1 or more, and with --ray 1; --replicas is for clusters")
     access = Access(host, api_key, open, writable, tuple(allow_host or ()))
     limits, on = _limits(limit or ()), OpenOptions(**parsed(options))
+    logs = LogOptions(access_log and access_log.resolve(), slow_ms)
     with (
-        _opened(folder.resolve(), on, ray, replicas, complete) as index,
+        _opened(folders, on, ray, replicas, complete, access) as index,
         listening(host, port) as listener,
     ):
-        running = make_server(make_app(index, limits, access, _deepening(index, deepen)), limits)
-        typer.echo(f"{folder} ({len(index):,} documents) on {address(host, listener)}")
-        running.run([listener])
+        app = make_app(index, limits, access, _deepening(index, deepen), spare_collector, logs)
+        typer.echo(f"{', '.join(map(str, folders))} ({len(index):,} documents) on {address(host, listener)}")
+        if workers == 1:
+            return make_server(app, limits).run([listener])
+        index.close()  # each worker opens it
+        places = tuple(folder.resolve() for folder in folders)
+        return serve_with_workers(WorkerSettings(places, on, limits, access, workers, deepen, logs), listener)
 
 
-def _deepening(index: Index | Cluster, share: float | None) -> DeepeningTask | None:
+def _deepening(index: Index | Indexes | Cluster, share: float | None) -> DeepeningTask | None:
     """Return the task that deepens the index, if it is asked for."""
     if share is None:
         return None
@@ -81,15 +101,26 @@ def _deepening(index: Index | Cluster, share: float | None) -> DeepeningTask | N
         raise InputError(f"--deepen is a share of one core's time, above 0 and at most 1, not {share:g}")
     if isinstance(index, Cluster):
         raise InputError("--deepen: a cluster has no documents of the quick level")
+    if isinstance(index, Indexes):
+        raise InputError("--deepen: several indexes are read-only; run `denslice deepen` on each of them")
     from denslice.serve.deepening_task import DeepeningTask
 
     return DeepeningTask(index, share)
 
 
 @contextmanager
-def _opened(folder: Path, on: OpenOptions, ray: str | None, replicas: int, complete: bool) -> Iterator[Index | Cluster]:
-    """Open the index in a folder, or the cluster if Ray has an address."""
-    if ray is not None:
+def _opened(
+    folders: Sequence[Path], on: OpenOptions, ray: str | None, replicas: int, complete: bool, access: Access
+) -> Iterator[Index | Indexes | Cluster]:
+    """Open the index in a folder, several indexes, or the cluster if Ray has an address."""
+    folder = folders[0].resolve()
+    if len(folders) > 1:
+        if ray is not None or access.writable:
+            flag = "--writable" if access.writable else "--ray"
+            raise InputError(f"{flag}: several indexes are only read, without Ray; serve one alone")
+        with open_indexes(folders, **vars(on)) as indexes:
+            yield indexes
+    elif ray is not None:
         with open_cluster(folder, ray, replicas=replicas, complete=complete, **vars(on)) as cluster:
             yield cluster
     elif is_cluster(folder):

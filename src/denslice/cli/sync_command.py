@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from denslice.cli.arguments import Wait, flags, parsed, taken
+from denslice.cli.index_completion import index_folders
 from denslice.options import IndexOptions, ReadOptions
 
 if TYPE_CHECKING:
@@ -24,7 +25,12 @@ ReportFile = Annotated[
 @flags(IndexOptions, are_chosen=True)
 @flags(ReadOptions)
 def sync(
-    to: Annotated[Path, typer.Option(metavar="INDEX", help="Folder of the index, which is created if needed.")],
+    to: Annotated[
+        Path,
+        typer.Option(
+            metavar="INDEX", help="Folder of the index, which is created if needed.", autocompletion=index_folders
+        ),
+    ],
     folders: Annotated[
         list[Path] | None,
         typer.Argument(metavar="FOLDER|FILE...", help="What to look at. Default: all that the index follows."),

@@ -54,7 +54,7 @@ class Layout:
 
 def owner(id: str, shards: int) -> int:
     """Return the shard that owns an id. It must never change: clusters on disk depend on it."""
-    return int.from_bytes(hashlib.blake2b(id.encode(), digest_size=8).digest(), "big") % shards
+    return int.from_bytes(hashlib.blake2b(id.encode(errors="surrogatepass"), digest_size=8).digest(), "big") % shards
 
 
 def is_cluster(folder: Path) -> bool:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import heapq
 import pickle
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import islice
 from typing import Any, cast
 
 import numpy as np
@@ -19,19 +17,18 @@ from denslice.errors import MissingShardsError
 from denslice.index.found_docs import FoundScore, found_scores
 from denslice.index.index_info import IndexInfo
 from denslice.index.match_requests import MatchRequest
+from denslice.index.ranking_merge import merge
 from denslice.index.reader import Reader
 from denslice.index.similar import StoredVectors
 from denslice.options import SearchOptions
 from denslice.rankings import Explanation, FoundDoc
 from denslice.records import Doc, Place
-from denslice.search.query import NO_SCORES, Found, QueryVectors
+from denslice.search.query import Found, QueryVectors
 from denslice.stage_timers import stage
 from denslice.store.manifest import QUICK
 from denslice.store.segment import Segment
 from denslice.store.snapshot import Snapshot
 from denslice.vectors import Ints
-
-RankedRow = tuple[float, str, int, int, int, float, float]  # negated score, id, passage, shard, row, lexical, dense
 
 
 class ClusterStatistics:
@@ -194,29 +191,3 @@ def _opened(layout: Layout, number: int, known: dict[Any, Snapshot]) -> Snapshot
     before = known.get(layout.shard(number))
     shard = Snapshot(layout.shard(number), before)
     return before if before and before.manifest.commit == shard.manifest.commit else shard
-
-
-def merge(found: Mapping[int, Found], k: int, missing: tuple[str, ...] = ()) -> Found:
-    """Return the k best of the shards' k best, in the order of one index; `segments` then holds shard numbers."""
-    best = list(islice(heapq.merge(*(_ranked_rows(shard, one) for shard, one in found.items())), k))
-    scores, ids, numbers, shards, rows, lexical, dense = zip(*best, strict=True) if best else ((),) * 7
-    has_passages = any(len(one.passages) for one in found.values())
-    has_dense = any(len(one.dense) for one in found.values())
-    return Found(
-        np.array(shards, dtype=np.int64),
-        np.array(rows, dtype=np.int64),
-        list(ids),
-        -np.array(scores, dtype=np.float32),
-        np.array(lexical, dtype=np.float32),
-        np.array(dense, dtype=np.float32) if has_dense else NO_SCORES,
-        missing,
-        np.array(numbers if has_passages else (), dtype=np.int64),
-    )
-
-
-def _ranked_rows(shard: int, found: Found) -> Iterator[RankedRow]:
-    dense = found.dense.tolist() if len(found.dense) else [0.0] * len(found.ids)
-    scores, rows, lexical = (-found.scores).tolist(), found.rows.tolist(), found.lexical.tolist()
-    numbers = found.passages.tolist() or [0] * len(found.ids)
-    for score, id, number, row, *parts in zip(scores, found.ids, numbers, rows, lexical, dense, strict=True):
-        yield score, id, number, shard, row, parts[0], parts[1]

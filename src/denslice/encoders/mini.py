@@ -18,6 +18,7 @@ import numpy as np
 
 from denslice.encoders.bm25 import Bm25, Bm25Config
 from denslice.encoders.onnx_model import ONNX_FILE, ModelOutput, OnnxModel, model_config, model_files
+from denslice.encoders.text_embedder import TextVectors
 from denslice.encoders.word_pieces import DOC_SIDE, QUERY_SIDE, LocatedWords, locate_words, occurrences, pooled
 from denslice.encoders.word_table import TABLE_FILE, TokenRows, WordTable
 from denslice.errors import InputError
@@ -61,6 +62,24 @@ class Mini:
         """Return the count of each known word times its importance, and dense vectors."""
         languages = [self._bm25.query_languages(text) for text in texts]
         return self._weighed(self._bm25.encode_queries(texts), texts, languages, QUERY_SIDE, self._bm25.words.find)
+
+    @property
+    def dimensions(self) -> int | None:
+        """The width of the dense vectors."""
+        return self._model.dimensions
+
+    def embed_docs(self, texts: Sequence[str]) -> TextVectors:
+        """Return what the model makes of texts in any language. Queries differ only in how much of a text is read."""
+        return self._vectors(self._read(texts, DOC_SIDE))
+
+    def embed_queries(self, texts: Sequence[str]) -> TextVectors:
+        """Return what the model makes of queries in any language."""
+        return self._vectors(self._read(texts, QUERY_SIDE))
+
+    def _vectors(self, read: Iterator[ModelOutput]) -> TextVectors:
+        found = list(read)
+        vectors = np.array([one.dense for one in found], np.float32).reshape(len(found), self._model.dimensions)
+        return TextVectors(vectors, tuple(len(one.offsets) for one in found))
 
     def quick(self) -> Mini:
         """Return the encoder that reads texts by the model's table of words; raise InputError if it has none."""
@@ -169,6 +188,10 @@ class EarlierMini(Mini):
     def encode_queries(self, texts: Sequence[str]) -> Encoded:
         """Return how often each word of the vocabulary occurs in each query."""
         return self._bm25.encode_queries(texts)
+
+    @property
+    def dimensions(self) -> None:
+        """None: the vectors of the model that there is now would not fit those of the index."""
 
     def quick(self) -> Mini:
         """Return itself: no document can be added quickly either."""

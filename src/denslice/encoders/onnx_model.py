@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, lru_cache, partial
@@ -118,6 +119,7 @@ class _Loaded(NamedTuple):
     @classmethod
     def of(cls, folder: Path, lengths: Sequence[int]) -> _Loaded:
         """Load a folder."""
+        os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # else it tells Microsoft which models are run, since 1.29
         import onnxruntime
 
         options = onnxruntime.SessionOptions()

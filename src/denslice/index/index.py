@@ -369,9 +369,10 @@ class Index(SearchVerbs):
         return None
 
     def _merge_due(self, stop: Event) -> None:
-        """Merge until no segments are due."""
-        while tiers.due(self.reader.snapshot.manifest.segments) and self._merged(tiers.due, MERGE_WAIT, stop):
-            pass
+        """Merge until no segments are due, unless another process does so."""
+        with lock.alive(self.path / lock.MERGE_FILE) as is_first:
+            while is_first and tiers.due(self.reader.snapshot.manifest.segments):
+                is_first = bool(self._merged(tiers.due, MERGE_WAIT, stop))
 
     def _merged(
         self, choose: Callable[[Sequence[SegmentEntry]], list[SegmentEntry]], wait: float, stop: Event | None = None

@@ -10,7 +10,7 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from hashlib import blake2b
 from typing import Any
 
@@ -22,6 +22,7 @@ from denslice.vectors import Encoded
 DIGEST_BYTES, OFFSET_BYTES = 6, 5
 FREE = ("k", "offset", "cursor", "facets")  # options that may change from page to page
 START_AGAIN = "search again without a cursor"
+PINNED = tuple(one.name for one in fields(Query) if one.name != "id")  # what a cursor pins of a query
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Cursor:
     @classmethod
     def of(cls, offset: int, commit: str, query: Mapping[str, Any], options: SearchOptions) -> Cursor:
         """Return the cursor that skips so many hits of a search."""
-        order = {name: value for name, value in asdict(options).items() if name not in FREE}
+        order = {name: value for name, value in vars(options).items() if name not in FREE}
         return cls(offset, _digest(commit), _digest(query), _digest(order))
 
     @classmethod
@@ -75,12 +76,14 @@ def start_of(options: SearchOptions) -> int:
 
 def described(query: Query, encoded: Encoded, at: int) -> dict[str, Any]:
     """Return what a cursor pins of a query: its text and vector, or if it has none its encoded row `at`."""
-    fields = {name: value for name, value in asdict(query).items() if name != "id"}
+    pinned = {name: getattr(query, name) for name in PINNED}
+    if query.must or query.must_not or query.should:
+        pinned |= {name: value for name, value in asdict(query).items() if name in PINNED}  # clauses as dicts
     if query.text or query.vector is not None:
-        return fields
+        return pinned
     one = encoded.rows(slice(at, at + 1))
     weights = [one.lexical.indices.tolist(), one.lexical.data.tolist()]
-    return fields | {"weights": weights, "dense": None if one.dense is None else one.dense.tolist()}
+    return pinned | {"weights": weights, "dense": None if one.dense is None else one.dense.tolist()}
 
 
 def _digest(value: object) -> bytes:

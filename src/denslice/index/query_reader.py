@@ -17,6 +17,7 @@ from denslice.analysis.languages import CODES, ENGLISH
 from denslice.densify import split_by_slice
 from denslice.encoders import Encoder
 from denslice.encoders.bm25 import LANGUAGE, Bm25, idf
+from denslice.encoders.text_embedder import TextEmbedder
 from denslice.errors import InputError
 from denslice.index.query_words import Forms, known_words
 from denslice.options import SearchOptions
@@ -84,6 +85,12 @@ class QueryReader(ABC):
     def query_encoder(self) -> Encoder:
         """What reads queries: the encoder, or its quick side."""
         return self.encoder.quick() if self.queries == QUICK else self.encoder
+
+    @cached_property
+    def embedder(self) -> TextEmbedder | None:
+        """The encoder, if its model returns dense vectors of texts; otherwise None."""
+        encoder = self.encoder
+        return encoder if isinstance(encoder, TextEmbedder) and encoder.dimensions else None
 
     @property
     def lam(self) -> float:

@@ -297,7 +297,7 @@ class Reader(QueryReader):
         parts = tuple(zip(found.lexical.tolist(), found.dense.tolist(), strict=True)) if len(found.dense) else ()
 
         def documents() -> list[FoundDoc]:
-            return self.documents(found, asked.query)
+            return self.documents(found, search.asked.vectors)
 
         ids, scores, numbers = tuple(found.ids), tuple(found.scores.tolist()), tuple(found.passages.tolist())
         of = search._replace(has_more=page.has_more)
@@ -314,8 +314,8 @@ class Reader(QueryReader):
         docs: dict[tuple[int, int], Doc] = {}
         places = list(zip(found.segments.tolist(), found.rows.tolist(), strict=True))
         with stage("documents"):
-            for at in np.unique(found.segments).tolist():
-                rows = np.unique(found.rows[found.segments == at]).tolist()
+            for at in dict.fromkeys(found.segments.tolist()):
+                rows = sorted({row for segment, row in places if segment == at})
                 docs |= {(at, row): doc for row, doc in self.snapshot.segments[at].documents.fetch(rows).items()}
             both = zip(places, found_scores(found), strict=True)
             segments = self.snapshot.segments

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self, Unpack
 import numpy as np
 import numpy.typing as npt
 
+from denslice.encoders.text_embedder import TextEmbedder
 from denslice.errors import InputError
 from denslice.index.asked import Asked
 from denslice.index.index_info import IndexInfo
@@ -55,6 +56,11 @@ class SearchVerbs(ABC):
     def lam(self) -> float:
         """λ, the weight of the dense score: the default of searches."""
         return self.reader.lam
+
+    @property
+    def embedder(self) -> TextEmbedder | None:
+        """What returns dense vectors of texts, with `embed_docs` and `embed_queries`; None if the index has none."""
+        return self.reader.embedder
 
     def __len__(self) -> int:
         return self.reader.statistics.docs

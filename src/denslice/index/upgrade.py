@@ -1,4 +1,4 @@
-"""Upgrades of an index in place: from an older format, to passages, and to the embedded model as it is now.
+"""Upgrades of an index in place: from an older format, to passages, to the embedded model as it is now, to clusters.
 
 The new index is built in a folder within the old one, commit by commit, so that an interrupted upgrade can be resumed.
 When it is complete, its files are moved into the old folder, and a rename of the manifest makes it the index.
@@ -32,7 +32,7 @@ from denslice.store import manifest as manifests
 from denslice.store.files import replace_file, sync_folder
 from denslice.store.folder import Folder
 from denslice.store.format2 import Format2
-from denslice.store.manifest import INDEX_FORMAT, LOSSLESS, Manifest, SlicingEntry
+from denslice.store.manifest import INDEX_FORMAT, LOSSLESS, Manifest, SegmentEntry, SlicingEntry
 from denslice.store.segment import Segment
 from denslice.store.segment_writer import StoredBatch
 from denslice.store.snapshot import SUBFOLDERS, UPGRADE, Snapshot, file_names
@@ -59,7 +59,7 @@ def upgrade(path: Path, progress: Progress | None = None) -> Upgraded:
         manifests.check_format(home.path, found)
     try:
         before = [_from_format_2(home.path, progress)] if found != INDEX_FORMAT else []
-        steps = [*before, _renewed(home.path, progress)]
+        steps = [*before, _renewed(home.path, progress), _with_clusters(home.path, progress)]
         return Upgraded(steps[-1].docs, "; ".join(step.reason for step in steps if step.reason))
     except OSError as error:
         told = f"could not be upgraded ({error.strerror or error})"
@@ -103,6 +103,21 @@ def _renewed(path: Path, progress: Progress | None) -> Upgraded:
         kept = {"identity": manifest.identity, "roots": manifest.roots}
         _take_place(path, {"generation": manifest.generation + 1, **kept})
     return Upgraded(old.docs, reason)
+
+
+def _with_clusters(path: Path, progress: Progress | None) -> Upgraded:
+    """Rewrite the large segments whose vectors are not in clusters, one in each commit."""
+    with Index.open(path) as index:
+        late = [one.entry for one in index.reader.snapshot.segments if one.dense is not None and one.dense.is_late]
+        for entry in late:
+            index.commit_only(partial(_rewrite, entry), lock.WAIT_SECONDS)
+            if progress:
+                progress(entry.docs)
+        return Upgraded(len(index), "vectors put in clusters" if late else "")
+
+
+def _rewrite(entry: SegmentEntry, writer: Writer) -> int:
+    return writer.merge([entry])
 
 
 def _has_old_default(encoder: str, slices: int | None, kind: str | None, query: str) -> bool:

@@ -17,6 +17,7 @@ from denslice.reproduce.encoding import Encodings
 from denslice.store.files import replace_file
 
 PAPER_THETA, PAPER_CANDIDATES = 0.1, 10_000
+K = 1000  # documents that a search returns, unless fewer are rescored
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,11 @@ class Setting:
     def is_exact(self) -> bool:
         """Whether the search must find the best documents by the definition."""
         return self.theta == 0 and self.candidates_from == "both" and self.rerank
+
+    @property
+    def depth(self) -> int:
+        """How many documents a search returns: a search rescores at least as many as it returns."""
+        return min(K, self.candidates) if self.theta > 0 and self.rerank else K
 
     def to_json(self) -> dict[str, Any]:
         """Return the setting as one flat JSON object."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from denslice.errors import MissingExtraError
 
-STAGES = ("#0072b2", "#d55e00")  # from Okabe and Ito's palette for colour-blind readers
+STAGES = ("#0072b2", "#d55e00", "#e69f00")  # from Okabe and Ito's palette for colour-blind readers
 THETAS = ("#009e73", "#cc79a7", "#e69f00")
 MARKERS = ("o", "s", "^")
 INK = "#333333"
@@ -37,7 +37,7 @@ class Point(NamedTuple):
 
     milliseconds: float
     rr: float
-    recall: float
+    recall: float | None  # None if fewer than 1,000 documents are returned
     label: str
 
 
@@ -65,7 +65,7 @@ def drawn(title: str, over_theta: Sequence[Line], over_candidates: Sequence[Line
         for (left, right), (lines, colours, varied) in zip(panels, rows, strict=True):
             _draw(left, lines, colours, across, "rr", "MRR@10")
             _draw(right, lines, colours, across, "recall", "R@1000")
-            right.legend(title=varied, loc="best", alignment="left")
+            left.legend(title=varied, loc="best", alignment="left")
         figure.draw_without_rendering()  # fixes the layout, which labels are placed by
         for (left, right), (lines, _, _) in zip(panels, rows, strict=True):
             _label(left, lines, "rr")
@@ -81,13 +81,15 @@ def _draw(
     from matplotlib.ticker import FixedLocator, FormatStrFormatter, MaxNLocator, NullLocator
 
     for line, colour, marker in zip(lines, colours, MARKERS, strict=False):
-        places = list(zip(*(_place(point, measure) for point in line.points), strict=True))
+        places = list(zip(*(_place(point, measure) for point in _shown(line, measure)), strict=True))
+        if not places:
+            continue
         panel.plot(*places, color=colour, linewidth=1.3, zorder=1)
         panel.plot(*places, color=colour, linestyle="none", marker=marker, markersize=4.5, zorder=3)
         panel.plot([], [], color=colour, linewidth=1.3, marker=marker, markersize=4.5, label=line.name)
     panel.set_xscale("log")
     panel.set(xlabel="milliseconds a query, p50, one core", ylabel=name, xlim=across)
-    values = [getattr(point, measure) for line in lines for point in line.points]
+    values = [getattr(point, measure) for line in lines for point in _shown(line, measure)] or [0.0]
     room = max(0.15 * (max(values) - min(values)), (LEAST_RISE - max(values) + min(values)) / 2)
     panel.set_ylim(min(values) - room, max(values) + room)
     panel.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
@@ -111,10 +113,11 @@ def _ticks(across: tuple[float, float]) -> list[float]:
 
 def _label(panel: Any, lines: Sequence[Line], measure: str) -> None:
     """Label each point above or below it if there is room; the ends of lines come first."""
-    taken = [panel.transData.transform(_place(point, measure)) for line in lines for point in line.points]
+    taken = [panel.transData.transform(_place(point, measure)) for line in lines for point in _shown(line, measure)]
     boxes = [(x - 3, y - 3, x + 3, y + 3) for x, y in taken]
     for line in lines:
-        for point in [line.points[0], line.points[-1], *line.points[1:-1]]:
+        points = _shown(line, measure)
+        for point in [*points[:1], *points[1:][-1:], *points[1:-1]]:
             x, y = panel.transData.transform(_place(point, measure))
             half = LABEL_WIDTH * len(point.label) / 2
             for below, above in ((y + 4, y + 4 + LABEL_HEIGHT), (y - 4 - LABEL_HEIGHT, y - 4)):
@@ -126,6 +129,11 @@ def _label(panel: Any, lines: Sequence[Line], measure: str) -> None:
                         *place, point.label, fontsize=LABEL, color=INK, ha="center", va="bottom", bbox=PAPER, zorder=2
                     )
                     break
+
+
+def _shown(line: Line, measure: str) -> list[Point]:
+    """Return the points that have this measure."""
+    return [point for point in line.points if getattr(point, measure) is not None]
 
 
 def _place(point: Point, measure: str) -> tuple[float, float]:

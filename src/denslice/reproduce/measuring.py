@@ -19,7 +19,7 @@ from denslice.provenance import hardware, milliseconds, provenance
 from denslice.queries import Query
 from denslice.rankings import Ranking
 from denslice.reproduce import definition, flat
-from denslice.reproduce.cells import Cells, Figures, IndexSetting, Setting
+from denslice.reproduce.cells import Cells, Figures, IndexSetting, K, Setting
 from denslice.reproduce.collection import Collection
 from denslice.reproduce.encoding import Encodings, Progress
 from denslice.reproduce.flat import Search
@@ -27,7 +27,6 @@ from denslice.store.snapshot import Snapshot
 from denslice.store.tiers import SEGMENT_DOCS
 from denslice.vectors import Encoded
 
-K = 1000
 MEASURES = ("RR@10", "R@1000", "nDCG@10")
 CHECKED = 5  # queries whose rankings are checked
 TIMED, REPEATS = 200, 3  # queries that are timed, and how often each: the fastest counts, as others may use the machine
@@ -90,7 +89,7 @@ class Measuring:
         mode = setting.index.mode
         lam = 1.0 if mode == "dense" else model.facts.lam
         how = SearchOptions(
-            K, setting.theta, setting.candidates, mode, lam, setting.candidates_from, rerank=setting.rerank
+            setting.depth, setting.theta, setting.candidates, mode, lam, setting.candidates_from, rerank=setting.rerank
         )
 
         def search(ids: Sequence[str], some: Encoded) -> list[Ranking]:

@@ -21,21 +21,25 @@ if TYPE_CHECKING:
 Number = TypeVar("Number", int, float)
 SLICES = "768,256,128"
 THETAS = "0,0.05,0.1,0.2,0.3,0.5,0.75,1,1.5"
-CANDIDATES = "1000,2000,5000,10000"
+PAPERS = "paper"  # as large a share of the collection as the paper's candidates
+CANDIDATES = f"{PAPERS},1000,2000,5000,10000"
 
 
 class What(StrEnum):
-    """What the command makes: the vectors alone, a table or the figure."""
+    """What the command makes: the vectors alone, a table, the figure, or what the slicing takes from scores."""
 
     ENCODE = "encode"
     TABLE1 = "table1"
     TABLE2 = "table2"
     TABLE3 = "table3"
     FIGURE3 = "figure3"
+    COLLISIONS = "collisions"
 
 
 def reproduce(
-    what: Annotated[What, typer.Argument(metavar="WHAT", help="encode, table1, table2, table3 or figure3.")],
+    what: Annotated[
+        What, typer.Argument(metavar="WHAT", help="encode, table1, table2, table3, figure3 or collisions.")
+    ],
     data: Annotated[str, typer.Option(metavar="FOLDER", help="A BEIR folder, or ir_datasets:NAME.")],
     models: Annotated[
         list[str], typer.Option(metavar="NAME=FOLDER", help="A model's folder or hub id, or bm25; can be repeated.")
@@ -45,22 +49,25 @@ def reproduce(
     split: Annotated[str, typer.Option(help="Which judgements of a BEIR folder: qrels/SPLIT.tsv.")] = "test",
     slices: Annotated[str, typer.Option(help="Numbers of slices, with commas between.")] = SLICES,
     theta: Annotated[str, typer.Option(help="Values of θ on the figure.")] = THETAS,
-    candidates: Annotated[str, typer.Option(help="Numbers of candidates on the figure.")] = CANDIDATES,
+    candidates: Annotated[
+        str, typer.Option(help="Numbers of candidates on the figure; paper is its share.")
+    ] = CANDIDATES,
     again: Annotated[bool, typer.Option("--again", help="Measure again what the work folder already has.")] = False,
     device: Annotated[str | None, typer.Option(help="Encode on cpu or cuda. Default: a GPU if there is one.")] = None,
     batch: Annotated[int | None, typer.Option(help="Texts a model encodes at a time.")] = None,
 ) -> None:
-    """Reproduce a table or the figure of the paper on any collection with any models."""
+    """Reproduce a table or the figure of the paper on any collection with any models, or explain what slicing costs."""
     from denslice.cli.output import write_line
     from denslice.reproduce.collection import read_collection
     from denslice.reproduce.encoding import parsed_models
-    from denslice.reproduce.table_page import Grid, write
+    from denslice.reproduce.table_page import Grid, paper_share, write
 
-    if what is What.FIGURE3 and to is None:
-        raise InputError("figure3 draws plots: name a folder for them with --to")
+    if what in (What.FIGURE3, What.COLLISIONS) and to is None:
+        raise InputError(f"{what.value} draws plots: name a folder for them with --to")
     asked = parsed_models(models)
-    grid = Grid(_numbers(slices, int), _numbers(theta, float), _numbers(candidates, int))
     collection = read_collection(data, split)
+    some = _numbers(candidates.replace(PAPERS, str(paper_share(len(collection.doc_ids)))), int)
+    grid = Grid(_numbers(slices, int), _numbers(theta, float), some)
     encoded = [_encoded(collection, model, work, device, batch, told=what is What.ENCODE) for model in asked]
     if what is What.ENCODE:
         return
@@ -76,9 +83,12 @@ def reproduce(
 def _made(what: What, collection: Collection, models: Sequence[Encodings], grid: Grid, work: Path, again: bool) -> Page:
     """Return the page; cells that the work folder lacks are measured."""
     from denslice.cli.output import progress_bar
-    from denslice.reproduce import figure3, table1, table2, table3
+    from denslice.reproduce import collision_page, figure3, table1, table2, table3
     from denslice.reproduce.measuring import Measuring
 
+    if what is What.COLLISIONS:
+        with progress_bar("comparing scores", collision_page.count(models, grid)) as bar:
+            return collision_page.page(models, grid, collection, bar.advance)
     maker = {What.TABLE1: table1, What.TABLE2: table2, What.TABLE3: table3, What.FIGURE3: figure3}[what]
     settings = maker.settings(models, grid)
     if not settings:

@@ -10,14 +10,15 @@ from typing import Any
 
 from denslice.evaluate.comparison import corrected_p
 from denslice.provenance import provenance
-from denslice.reproduce.cells import Figures, Setting
+from denslice.reproduce.cells import PAPER_CANDIDATES, Figures, Setting
 from denslice.reproduce.collection import Collection
 from denslice.reproduce.encoding import Encodings
+from denslice.reproduce.paper_figures import PASSAGES
 from denslice.store.files import replace_file
 
 PAGE = "tables.md"
 END = "<!-- /table -->\n"
-ORDER = ("table1", "table2", "table3", "figure3")  # of the tables on the page
+ORDER = ("table1", "table2", "table3", "figure3", "collisions")  # of the tables on the page
 PACKAGES = ("numpy", "scipy", "numba", "ir-measures", "faiss-cpu", "matplotlib")
 SIGNIFICANT = 0.05
 HEADS = ["MRR@10", "R@1000", "nDCG@10"]
@@ -43,6 +44,7 @@ class Page:
     text: str  # the table and its notes, as Markdown
     results: Results
     plots: Mapping[str, bytes] = field(default_factory=dict)
+    rows: Sequence[Mapping[str, Any]] = ()  # figures of another kind, as JSON objects
 
 
 def measures(figures: Figures) -> list[str]:
@@ -69,6 +71,25 @@ def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def candidates_note(docs: int, candidates: int = PAPER_CANDIDATES) -> str:
+    """Return the sentence that compares the share of the collection that is rescored with the paper's."""
+    if docs <= candidates:
+        return (
+            f"**The collection has {docs:,} documents, so {candidates:,} candidates are all of them: every document "
+            "with a token above θ is rescored, and θ can lose next to nothing.**"
+        )
+    share, paper = 100 * candidates / docs, 100 * PAPER_CANDIDATES / PASSAGES
+    return (
+        f"{candidates:,} candidates are {share:.3g} % of these {docs:,} documents; the paper's were {paper:.2f} % of "
+        f"MS MARCO's passages, which would be {paper_share(docs):,} here."
+    )
+
+
+def paper_share(docs: int) -> int:
+    """Return how many candidates are as large a share of the collection as the paper's 10,000 of MS MARCO's."""
+    return max(1, round(PAPER_CANDIDATES * docs / PASSAGES))
+
+
 def refresh(page: Path, tables: Mapping[str, str]) -> None:
     """Put each table of a page between its marks, `<!-- table:NAME -->` and `<!-- /table -->`, or at the page's end."""
     text = page.read_text(encoding="utf-8") if page.exists() else ""
@@ -93,9 +114,10 @@ def write(to: Path, page: Page, collection: Collection, models: Sequence[Encodin
 
 def source(page: Page, collection: Collection, command: str) -> str:
     """Return where the table comes from: the command, the collection, the commits and the machine."""
-    commits = sorted({figures.commit for figures in page.results.values()})
     made = provenance(())
-    on = f"{made['hardware']['cpu']}, {made['hardware']['cores']} cores"
+    commits = sorted({figures.commit for figures in page.results.values()}) or [made["commit"]]
+    cores = made["hardware"]["cores"]
+    on = f"{made['hardware']['cpu']}, {cores} core{'s' * (cores != 1)}"
     counted = f"{len(collection.doc_ids):,} documents, {len(collection.queries):,} queries"
     return f"`{command}`\n\n{collection.name}: {counted}. Commit {', '.join(commits)}, {on}."
 
@@ -110,4 +132,5 @@ def as_json(page: Page, collection: Collection, models: Sequence[Encodings], com
         "collection": about | {"fingerprint": collection.fingerprint},
         "models": {model.name: asdict(model.facts) for model in models},
         "cells": [setting.to_json() | figures.to_json() for setting, figures in page.results.items()],
+        "rows": list(page.rows),
     }

@@ -12,6 +12,7 @@ from typing import Any
 
 from denslice.errors import DensliceError, collected_warnings
 from denslice.options import SearchOptions
+from denslice.profiling import Profile, profiled
 from denslice.queries import Query
 from denslice.rankings import Ranking
 from denslice.search.matches import TextAnalyzer
@@ -19,7 +20,7 @@ from denslice.serve.api import SearchSettings
 from denslice.serve.hit_json import HitJson, HitWriter
 from denslice.serve.http_errors import busy
 from denslice.serve.searchable import Searchable
-from denslice.stage_timers import stage, timed
+from denslice.stage_timers import stage
 
 PageJson = dict[str, Any]  # has the fields of api.ResultPageJson
 FACET_VALUES = 1_000  # values of a facet in a response, the most frequent ones
@@ -49,19 +50,25 @@ class Answer:
     page: PageJson
     generation: int
     batch: int
-    seconds: dict[str, float]  # of the batch, by stage
+    cost: Profile  # of the batch
     warnings: tuple[str, ...] = ()
 
 
 def answers(
-    searchable: Searchable, texts: Sequence[str | Query], options: BatchOptions, words: TextAnalyzer, max_text: int
+    searchable: Searchable,
+    texts: Sequence[str | Query],
+    options: BatchOptions,
+    words: TextAnalyzer,
+    max_text: int,
+    with_counts: bool = False,
 ) -> list[Answer]:
     """Return an answer for each text. A title or text longer than `max_text` characters is shortened to an excerpt."""
 
     def search() -> list[Ranking]:
         return searchable.search_batch(texts, **options.options.keywords())
 
-    return _answers(searchable, search, options.explain, HitWriter(cache(words), max_text, options.highlight))
+    writer = HitWriter(cache(words), max_text, options.highlight)
+    return _answers(searchable, search, options.explain, writer, with_counts)
 
 
 def similar_answer(
@@ -78,13 +85,17 @@ def similar_answer(
 
 
 def _answers(
-    searchable: Searchable, search: Callable[[], list[Ranking]], explain: bool, writer: HitWriter
+    searchable: Searchable,
+    search: Callable[[], list[Ranking]],
+    explain: bool,
+    writer: HitWriter,
+    with_counts: bool = False,
 ) -> list[Answer]:
     """Return an answer for each ranking. If a commit arrives between search and explanations, search again."""
     for _ in range(ATTEMPTS):
         commit, generation = searchable.commit, searchable.generation
         try:
-            with timed() as seconds, collected_warnings() as warned:
+            with profiled(with_counts=with_counts) as cost, collected_warnings() as warned:
                 ranked = search()
                 pages = [_page(ranking, explain, writer) for ranking in ranked]
         except DensliceError:
@@ -93,7 +104,7 @@ def _answers(
             continue
         if not explain or searchable.commit == commit:
             warnings = tuple(dict.fromkeys(warned))
-            return [Answer(page, generation, len(pages), seconds, warnings) for page in pages]
+            return [Answer(page, generation, len(pages), cost, warnings) for page in pages]
     raise busy("the index changes faster than results can be explained; try again")
 
 
@@ -114,6 +125,7 @@ def _page(ranking: Ranking, explain: bool, writer: HitWriter) -> PageJson:
         "hits": _hits(ranking, explain, writer),
         "missing": list(ranking.missing),
         "corrections": [one._asdict() for one in ranking.corrections],
+        "exact": ranking.exact,
         "cursor": ranking.cursor,
         "matching": ranking.matching if is_counted else None,
         "facets": {field: _facet_json(counts) for field, counts in ranking.facets.items()},

@@ -151,6 +151,32 @@ class SearchRequest(SearchSettings, RequestBody):
         return [one if isinstance(one, str) else one.query() for one in given]
 
 
+class SearchedQuery(SearchSettings, RequestBody):
+    """A query that was searched, or the document whose similar ones were, and the options of the search."""
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["query"]}, {"required": ["like"]}]})
+
+    query: Text | QueryBody | SkipJsonSchema[None] = Field(None, description="As in `POST /search`; or give `like`.")
+    like: Id | SkipJsonSchema[None] = Field(None, description="The id of `GET /documents/{id}/similar`.")
+
+    @model_validator(mode="after")
+    def _query_or_document(self) -> SearchedQuery:
+        if (self.query is None) == (self.like is None):
+            raise ValueError("give either query or like")
+        return self
+
+    def asked(self) -> list[str | Query]:
+        """Return the query, or that of a similar document, which has no text."""
+        return [self.query.query() if isinstance(self.query, QueryBody) else self.query or ""]
+
+
+class ExplainRequest(SearchedQuery):
+    """A query that was searched, and the document or passage whose score is to be explained."""
+
+    id: Id
+    passage: int | None = Field(None, ge=0, description="The number of a passage. Default: the whole document.")
+
+
 class TermShare(BaseModel):
     """The part of a score that one token contributes: contribution = query_weight · doc_weight."""
 
@@ -177,7 +203,7 @@ class Match(PassageMatch):
     field: Literal["title", "text"]
 
 
-class ScoreExplanation(BaseModel):
+class ScoreParts(BaseModel):
     """The parts of a score: `dense` and the contributions of `terms` sum to it. The slicing dropped `lost` terms."""
 
     score: float
@@ -192,7 +218,27 @@ class ScoreExplanation(BaseModel):
     lost: list[TermShare]
     conditions: list[str] = Field(description="The conditions of the query, as people type them.")
     corrections: list[str] = Field(description="Words that were taken for others, as `recieve → receive`.")
+
+
+class ScoreExplanation(ScoreParts):
+    """The parts of a score, and where the title and text of the response have the words of the query."""
+
     matches: list[Match]
+
+
+class ExplainResponse(ScoreParts):
+    """Why a document or a passage has its score for a query, whether the search returned it or not."""
+
+    id: str
+    generation: int = Field(description="The commit of the index that was searched.")
+
+
+class MatchingResponse(BaseModel):
+    """How many documents match a query: they have a word of it and pass its filter."""
+
+    matching: int
+    tokens: list[str] = Field(description="The tokens under which the words of the query are found.")
+    generation: int = Field(description="The commit of the index that was searched.")
 
 
 class Cut(BaseModel):
@@ -275,6 +321,7 @@ class ResultPageJson(BaseModel):
     missing: list[str] = Field(
         default=[], description="Shards of a cluster that did not answer; their documents are missing here."
     )
+    exact: bool = Field(default=True, description="False if better documents may have been skipped.")
     cursor: str | None = Field(None, description="What the option `cursor` takes to continue; null if no more follow.")
     matching: int | None = Field(
         None, description="How many documents match; only with `facets`, `sort_by` or `group_by`."
@@ -404,6 +451,8 @@ class ErrorDetail(BaseModel):
 
     code: str
     message: str
+    type: str = Field("", description="invalid_request_error or server_error, for clients of OpenAI.")
+    param: str | None = Field(None, description="The field of a request to /v1 that is wrong.")
 
 
 class ErrorResponse(BaseModel):

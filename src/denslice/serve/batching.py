@@ -68,7 +68,8 @@ class Batcher:
         self._arrived.set()
         try:
             async with asyncio.timeout(self._limits.timeout):
-                found = await asyncio.gather(*(one.answer for one in asked))
+                waiting = [one.answer for one in asked]
+                found = [await waiting[0]] if len(waiting) == 1 else await asyncio.gather(*waiting)
         except TimeoutError:
             raise timed_out(self._limits.timeout) from None
         finally:
@@ -91,7 +92,9 @@ class Batcher:
         while self._queue and len(batch) < self._limits.max_batch:
             one = self._queue.popleft()
             if not one.answer.done():
-                (batch if not batch or one.options == batch[0].options else others).append(one)
+                (
+                    batch if not batch or one.options is batch[0].options or one.options == batch[0].options else others
+                ).append(one)
         self._queue.extendleft(reversed(others))
         self._metrics.waiting.set(len(self._queue))
         return batch
@@ -124,7 +127,7 @@ class Batcher:
             for one in batch:
                 await self._answer([one])
             return None
-        self._metrics.batch(len(batch), found[0].seconds)
+        self._metrics.batch(len(batch), found[0].cost.seconds)
         for one, answer in zip(batch, found, strict=True):
             if not one.answer.done():
                 one.answer.set_result(answer)

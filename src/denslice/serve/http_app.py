@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
-from fastapi import Depends, FastAPI, Path, Query, Response
+from fastapi import Depends, FastAPI, Path, Query, Request, Response
 
 from denslice import __version__
 from denslice.serve import api
 from denslice.serve.auth import BEARER, require_write
 from denslice.serve.deepening_task import DeepeningTask
+from denslice.serve.embeddings import embedding_routes
 from denslice.serve.http_errors import HttpError, add_error_handlers
+from denslice.serve.json_bytes import json_bytes
 from denslice.serve.limits import Access, Limits
 from denslice.serve.metrics import Metrics
 from denslice.serve.middleware import GuardMiddleware
+from denslice.serve.request_log import AccessLog, LogOptions
+from denslice.serve.search_bodies import SearchBodies
+from denslice.serve.search_route import SEARCH_PATH, SearchRoute
 from denslice.serve.searchable import Searchable
 from denslice.serve.service import Service
 from denslice.serve.web_page import page_routes
@@ -31,11 +35,16 @@ def make_app(
     limits: Limits | None = None,
     access: Access | None = None,
     deepening: DeepeningTask | None = None,
+    on_ready: Callable[[], None] = lambda: None,
+    logs: LogOptions | None = None,
 ) -> FastAPI:
-    """Return the app that serves an index or a cluster, and deepens it if there is a task for it."""
-    limits, access = limits or Limits(), access or Access()
-    metrics = Metrics()
-    service = Service(searchable, limits, metrics, access.writable, deepening)
+    """Return the app that serves an index or a cluster, and deepens it if there is a task for it.
+
+    `on_ready` is called when it is warmed up.
+    """
+    limits, access, logs = limits or Limits(), access or Access(), logs or LogOptions()
+    metrics, log = Metrics(), AccessLog(logs.access_log) if logs.access_log else None
+    service = Service(searchable, limits, metrics, access.writable, deepening, on_ready, logs.slow_ms)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -47,11 +56,15 @@ def make_app(
         title="denslice", description=DESCRIPTION, version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan
     )
     app.state.access = access
-    app.add_middleware(GuardMiddleware, limits=limits, access=access, metrics=metrics)
+    bodies = SearchBodies(service.settled, limits.max_query_length)
+    app.add_middleware(SearchRoute, bodies=bodies, search=service.answer, refused=metrics.refused)
+    app.add_middleware(GuardMiddleware, limits=limits, access=access, metrics=metrics, log=log)
     add_error_handlers(app, metrics.refused)
     _add_read_routes(app, service)
+    _add_query_routes(app, service)
     _add_write_routes(app, service)
     _add_status_routes(app, service, metrics)
+    app.include_router(embedding_routes(searchable, limits))
     app.include_router(page_routes())
     return app
 
@@ -59,7 +72,7 @@ def make_app(
 def _add_read_routes(app: FastAPI, service: Service) -> None:
     reading, errors = [Depends(BEARER)], _errors(400, 401, 413, 415, 422, 503)
 
-    @app.post("/search", response_model=api.SearchResponse, responses=errors, dependencies=reading)
+    @app.post(SEARCH_PATH, response_model=api.SearchResponse, responses=errors, dependencies=reading)
     async def search(body: api.SearchRequest) -> Response:
         """Return the k best documents or passages for each query, best first."""
         return _json(await service.search(body))
@@ -71,9 +84,11 @@ def _add_read_routes(app: FastAPI, service: Service) -> None:
         dependencies=reading,
     )
     async def similar(
-        id: Annotated[str, Path(max_length=1_000)], options: Annotated[api.SimilarQuery, Query()]
+        request: Request, id: Annotated[str, Path(max_length=1_000)], options: Annotated[api.SimilarQuery, Query()]
     ) -> Response:
         """Return the k documents or passages that are most like the document with this id."""
+        if not request.scope["raw_path"].endswith(b"/similar"):  # the slash is escaped: it belongs to the id
+            return _json(await service.document(f"{id}/similar"))
         try:
             return _json(await service.similar(id, options))
         except HttpError as error:
@@ -97,6 +112,20 @@ def _add_read_routes(app: FastAPI, service: Service) -> None:
     async def info() -> Response:
         """Return a description of the index and the limits of the server."""
         return _json(service.info().model_dump())
+
+
+def _add_query_routes(app: FastAPI, service: Service) -> None:
+    reading, errors = [Depends(BEARER)], _errors(400, 401, 404, 413, 415, 422, 503)
+
+    @app.post("/explain", response_model=api.ExplainResponse, responses=errors, dependencies=reading)
+    async def explain(body: api.ExplainRequest) -> Response:
+        """Return why a document or a passage has its score for a query, whether a search returns it or not."""
+        return _json(await service.explain(body))
+
+    @app.post("/matching", response_model=api.MatchingResponse, responses=errors, dependencies=reading)
+    async def matching(body: api.SearchedQuery) -> Response:
+        """Return how many documents match a query."""
+        return _json(await service.matching(body))
 
 
 def _add_write_routes(app: FastAPI, service: Service) -> None:
@@ -135,8 +164,7 @@ def _add_status_routes(app: FastAPI, service: Service, metrics: Metrics) -> None
 
 def _json(answer: dict[str, Any]) -> Response:
     """Return the answer as JSON without validating it again, which would cost as much as some searches."""
-    text = json.dumps(answer, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return Response(text.encode(), media_type="application/json")
+    return Response(json_bytes(answer), media_type="application/json")
 
 
 def _errors(*statuses: int) -> Responses:

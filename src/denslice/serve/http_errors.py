@@ -1,4 +1,7 @@
-"""Error responses, all of the form {"error": {"code", "message"}}. They show nothing of the inside of the server."""
+"""Error responses, all of the form {"error": {"code", "message"}}. They show nothing of the inside of the server.
+
+They also have the fields `type` and `param`, which clients of OpenAI read.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ RETRY_AFTER = 1  # seconds
 DEEPEST_BODY = DEEPEST_META + 3  # the metadata is within a document, a list and the body
 TOO_DEEP = f"objects and lists are nested deeper than {DEEPEST_BODY} levels"
 MAX_SHOWN = 200  # characters of a message that may repeat text of the request
+OPENAI_PATHS = "/v1/"  # where wrong requests are answered with 400, as clients of OpenAI expect, and not with 422
 HTTP_MESSAGES = {
     400: ("bad_request", "the body is not valid JSON"),
     404: ("not_found", "there is nothing at this path; /openapi.json lists the paths"),
@@ -27,9 +31,9 @@ HTTP_MESSAGES = {
 class HttpError(Exception):
     """An error response: its status, a code for programs and a message for people."""
 
-    def __init__(self, status: int, code: str, message: str) -> None:
+    def __init__(self, status: int, code: str, message: str, param: str | None = None) -> None:
         super().__init__(message)
-        self.status, self.code, self.message = status, code, message
+        self.status, self.code, self.message, self.param = status, code, message, param
 
 
 def busy(message: str) -> HttpError:
@@ -51,7 +55,9 @@ def error_response(error: HttpError) -> JSONResponse:
         headers["WWW-Authenticate"] = "Bearer"
     if error.status in (401, 408, 413):
         headers["Connection"] = "close"  # the rest of the body is not read
-    return JSONResponse({"error": {"code": error.code, "message": well_formed(error.message)}}, error.status, headers)
+    kind = "server_error" if error.status >= 500 else "invalid_request_error"
+    told = {"code": error.code, "message": well_formed(error.message), "type": kind, "param": error.param}
+    return JSONResponse({"error": told}, error.status, headers)
 
 
 def add_error_handlers(app: FastAPI, count: Callable[[str], None]) -> None:
@@ -67,6 +73,8 @@ def add_error_handlers(app: FastAPI, count: Callable[[str], None]) -> None:
         faults = error.errors()
         if any(fault["type"] == "json_invalid" for fault in faults):
             return error_response(HttpError(400, *HTTP_MESSAGES[400]))
+        if request.url.path.startswith(OPENAI_PATHS):
+            return error_response(HttpError(400, "invalid", validation_message(faults), _field(faults[0]["loc"][:2])))
         return error_response(HttpError(422, "invalid", validation_message(faults)))
 
     @app.exception_handler(HTTPException)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -17,13 +18,23 @@ from denslice.serve.limits import Limits
 
 MAX_HEADER_BYTES = 64 << 10
 LINGER_SECONDS = 0.5  # at shutdown, an idle connection accepts requests for this long
+COLLECT_AFTER = 10_000  # new objects; Python's own default is 700
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def refusal(status: str) -> bytes:
+    """Return a response without a body after which the connection is closed."""
+    return f"HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".encode()
+
+
+TOO_MANY_CONNECTIONS = refusal(f"503 Service Unavailable\r\nretry-after: {RETRY_AFTER}")
 
 
 class Connection(HttpToolsProtocol):
     """A uvicorn connection with timeouts for sending headers and for receiving a response."""
 
     limits = Limits()
+    ended: Callable[[], None] = staticmethod(lambda: None)  # is called when a connection has ended
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -35,7 +46,7 @@ class Connection(HttpToolsProtocol):
         """Start the header timeout, or close the connection if there are too many."""
         super().connection_made(transport)
         if len(self.connections) > self.limits.max_connections:
-            return self._refuse(f"503 Service Unavailable\r\nretry-after: {RETRY_AFTER}")
+            return self._refuse(TOO_MANY_CONNECTIONS)
         self._await_head()
 
     def data_received(self, data: bytes) -> None:
@@ -44,7 +55,7 @@ class Connection(HttpToolsProtocol):
             head, _, _ = data.partition(b"\r\n\r\n")
             self._head_bytes += len(head)
             if self._head_bytes > MAX_HEADER_BYTES:
-                return self._refuse("431 Request Header Fields Too Large")
+                return self._refuse(refusal("431 Request Header Fields Too Large"))
         super().data_received(data)
 
     def on_message_begin(self) -> None:
@@ -75,6 +86,7 @@ class Connection(HttpToolsProtocol):
         self._head_timer.cancel()
         self._send_timer.cancel()
         super().connection_lost(exc)
+        self.ended()
 
     def shutdown(self) -> None:
         """Close the connection after the current request; if it is idle, after LINGER_SECONDS."""
@@ -93,11 +105,11 @@ class Connection(HttpToolsProtocol):
             super().shutdown()
 
     def _await_head(self) -> None:
-        self._head_timer.set(self.limits.header_timeout, self._refuse, "408 Request Timeout")
+        self._head_timer.set(self.limits.header_timeout, self._refuse, refusal("408 Request Timeout"))
 
-    def _refuse(self, status: str) -> None:
+    def _refuse(self, response: bytes) -> None:
         if not self.transport.is_closing():
-            self.transport.write(f"HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".encode())
+            self.transport.write(response)
             self.transport.close()
 
 
@@ -126,8 +138,13 @@ class Server(uvicorn.Server):
 
 def make_server(app: Any, limits: Limits) -> Server:
     """Return a server for the app with these limits."""
-    connection = type("LimitedConnection", (Connection,), {"limits": limits})
-    config = uvicorn.Config(
+    return Server(server_config(app, limits))
+
+
+def server_config(app: Any, limits: Limits, ended: Callable[[], None] = lambda: None) -> uvicorn.Config:
+    """Return the settings of a server; `ended` is called when a connection has ended."""
+    connection = type("LimitedConnection", (Connection,), {"limits": limits, "ended": staticmethod(ended)})
+    return uvicorn.Config(
         app,
         http=connection,
         ws="none",
@@ -139,7 +156,16 @@ def make_server(app: Any, limits: Limits) -> Server:
         timeout_keep_alive=15,
         timeout_graceful_shutdown=int(2 * limits.timeout + limits.body_timeout + limits.send_timeout),
     )
-    return Server(config)
+
+
+def spare_collector() -> None:
+    """Let Python's garbage collector look at new objects only, and less often.
+
+    A full collection of what is loaded takes a tenth of a second, and answers wait for it. The process only serves.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(COLLECT_AFTER)
 
 
 class Timer:

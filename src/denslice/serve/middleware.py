@@ -13,6 +13,7 @@ from denslice.serve.auth import check_read, may_write
 from denslice.serve.http_errors import HttpError, error_response
 from denslice.serve.limits import Access, Limits
 from denslice.serve.metrics import Metrics
+from denslice.serve.request_log import AccessLog
 
 log = logging.getLogger("denslice.serve")
 CONTENT_POLICY = (
@@ -33,21 +34,25 @@ Headers = Mapping[bytes, bytes]
 class GuardMiddleware:
     """ASGI middleware with these checks. It also sets security headers and counts responses."""
 
-    def __init__(self, app: ASGIApp, limits: Limits, access: Access, metrics: Metrics) -> None:
-        self._app, self._limits, self._access, self._metrics = app, limits, access, metrics
+    def __init__(
+        self, app: ASGIApp, limits: Limits, access: Access, metrics: Metrics, log: AccessLog | None = None
+    ) -> None:
+        self._app, self._limits, self._access, self._metrics, self._log = app, limits, access, metrics, log
         self._hosts = access.allowed_hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond with an error, or read the body and call the app."""
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
-        began, status = time.perf_counter(), 0
+        began, status, sent = time.perf_counter(), 0, 0
 
         async def send_with_headers(message: Message) -> None:
-            nonlocal status
+            nonlocal status, sent
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message["headers"] = [*message.get("headers", []), *HEADERS]
+            else:
+                sent += len(message.get("body", b""))
             await send(message)
 
         try:
@@ -58,7 +63,10 @@ class GuardMiddleware:
                 await error_response(INTERNAL_ERROR)(scope, receive, send_with_headers)
         finally:
             route = getattr(scope.get("route"), "path", OTHER)
-            self._metrics.request(route, scope["method"], status, time.perf_counter() - began)
+            seconds = time.perf_counter() - began
+            self._metrics.request(route, scope["method"], status, seconds)
+            if self._log:
+                self._log.write(scope, status, seconds, sent)
 
     async def _checked(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
@@ -72,7 +80,7 @@ class GuardMiddleware:
             self._metrics.refused(error.code)
             return await error_response(error)(scope, receive, send)
         if body is not None:
-            await self._app(scope, _again(body, receive), send)
+            await self._app(scope, body_again(body, receive), send)
 
     def _check_host(self, headers: Headers) -> None:
         if self._hosts and _name(headers.get(b"host", b"").decode("latin-1")) not in self._hosts:
@@ -112,7 +120,7 @@ def _check_type(headers: Headers) -> None:
         raise HttpError(415, "not_json", "the body must be JSON: send Content-Type: application/json")
 
 
-def _again(body: bytes, receive: Receive) -> Receive:
+def body_again(body: bytes, receive: Receive) -> Receive:
     """Return a `receive` that returns this body first."""
     given = False
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol, Unpack
 
+from denslice.encoders.text_embedder import TextEmbedder
 from denslice.index.index_info import IndexInfo
 from denslice.options import SearchKeywords
 from denslice.queries import Query
@@ -27,6 +28,10 @@ class Searchable(Protocol):
     @property
     def lam(self) -> float:
         """λ, the default weight of the dense score."""
+
+    @property
+    def embedder(self) -> TextEmbedder | None:
+        """What returns dense vectors of texts; None if the index has none."""
 
     def search_batch(
         self, texts: Sequence[str | Query], k: int = 10, **options: Unpack[SearchKeywords]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
@@ -17,14 +18,26 @@ from denslice.search.filter import Condition, Every, Filter, Not, Some, parse
 from denslice.search.matches import text_analyzer
 from denslice.search.typed_queries import MOST_OPERATORS
 from denslice.serve.answering import Answer, BatchOptions, answers, document_json, similar_answer
-from denslice.serve.api import NewDocument, SearchRequest, SearchSettings, ServerInfo, SimilarQuery
+from denslice.serve.api import (
+    ExplainRequest,
+    NewDocument,
+    SearchedQuery,
+    SearchRequest,
+    SearchSettings,
+    ServerInfo,
+    SimilarQuery,
+)
 from denslice.serve.background import Background, in_thread
 from denslice.serve.batching import Batcher
 from denslice.serve.deepening_task import DeepeningTask
+from denslice.serve.following import Follower
 from denslice.serve.http_errors import HttpError, busy, timed_out
 from denslice.serve.limits import Limits
 from denslice.serve.metrics import Metrics
+from denslice.serve.request_log import log_if_slow
 from denslice.serve.searchable import Searchable
+from denslice.serve.searched_again import explanation_json, matching_json
+from denslice.serve.tracing import trace_search
 
 READERS = 2  # threads that fetch documents
 ReadResult = TypeVar("ReadResult")
@@ -41,10 +54,13 @@ class Service:
         metrics: Metrics,
         writable: bool = False,
         deepening: DeepeningTask | None = None,
+        on_ready: Callable[[], None] = lambda: None,
+        slow_ms: float | None = None,
     ) -> None:
         self._searchable, self._limits, self._metrics, self._writable = searchable, limits, metrics, writable
-        self._deepening, self._warm = deepening, False
+        self._deepening, self._warm, self._on_ready, self._slow_ms = deepening, False, on_ready, slow_ms
         self._background = Background(metrics)
+        self._follower = Follower(searchable, self._refresh)
         self._show()
         if self._info.encoder == "vectors":
             raise InputError("this index holds ready vectors, but queries over HTTP are texts; search it from Python")
@@ -86,16 +102,32 @@ class Service:
         asked = request.asked()
         self._check_limits(request, asked)
         try:
-            found, waited = await self._batcher.search(asked, BatchOptions.of(request))
+            options = BatchOptions.of(request)
+        except InputError as error:
+            raise self._http_error(error) from error
+        return await self.answer(asked, options)
+
+    def settled(self, request: SearchRequest) -> BatchOptions:
+        """Return the options of a request; raise HttpError or InputError if they are not allowed."""
+        self._check_limits(request, request.asked())
+        return BatchOptions.of(request)
+
+    async def answer(self, asked: Sequence[str | Query], options: BatchOptions) -> dict[str, Any]:
+        """Return a result for each query, whose limits have been checked, as the JSON of api.SearchResponse."""
+        try:
+            found, waited = await self._batcher.search(asked, options)
         except InputError as error:
             raise self._http_error(error) from error
         except MissingShardsError as error:
             raise HttpError(503, "incomplete", str(error)) from error
         first, pairs = found[0], zip(map(_text, asked), found, strict=True)
+        took_ms = _milliseconds(first, waited)
+        log_if_slow(self._slow_ms, asked, options, first, took_ms)
+        trace_search(first.cost.seconds, waited, len(asked), first.batch)
         return {
             "results": [{"query": text, **one.page} for text, one in pairs],
             "generation": first.generation,
-            "took_ms": _milliseconds(first, waited),
+            "took_ms": took_ms,
             "batch": first.batch,
             "warnings": list(first.warnings),
         }
@@ -119,11 +151,26 @@ class Service:
             raise self._http_error(error) from error
         return {"id": id, **found.page, "generation": found.generation, "warnings": list(found.warnings)}
 
+    async def explain(self, request: ExplainRequest) -> dict[str, Any]:
+        """Return why a document has its score, as the JSON of api.ExplainResponse."""
+        return await self._about(request, partial(explanation_json, self._searchable, request))
+
+    async def matching(self, request: SearchedQuery) -> dict[str, Any]:
+        """Return how many documents match, as the JSON of api.MatchingResponse."""
+        return await self._about(request, partial(matching_json, self._searchable, request))
+
+    async def _about(self, request: SearchedQuery, work: Callable[[], dict[str, Any] | None]) -> dict[str, Any]:
+        self._check_limits(request, request.asked())
+        try:
+            return await self._read(work)
+        except InputError as error:
+            raise self._http_error(error) from error
+
     async def _read(self, work: Callable[[], ReadResult | None]) -> ReadResult:
         """Return what a thread reads of a document; raise HttpError if the document is not there."""
         try:
             async with _acquirable(self._reads), asyncio.timeout(self._limits.timeout):
-                found = await in_thread(self._readers, work)
+                found = await in_thread(self._readers, partial(self._follower.followed, work))
         except TimeoutError:
             raise timed_out(self._limits.timeout) from None
         except MissingShardsError as error:
@@ -211,19 +258,22 @@ class Service:
 
     def _http_error(self, error: InputError) -> Exception:
         """Return a 422 with the message, or the error itself if it names the index folder: that is a server error."""
-        path = self._info.path
-        return error if path and path in str(error) else HttpError(422, "invalid", str(error))
+        paths = filter(None, self._info.path.split(os.pathsep))  # those of all indexes that are searched together
+        return error if any(path in str(error) for path in paths) else HttpError(422, "invalid", str(error))
 
     # --- background tasks
 
     def _answers(self, texts: Sequence[str | Query], options: BatchOptions) -> list[Answer]:
-        return answers(self._searchable, texts, options, self._words, self._limits.max_text)
+        self._follower.follow()
+        is_logged = self._slow_ms is not None
+        return answers(self._searchable, texts, options, self._words, self._limits.max_text, is_logged)
 
     async def _warm_up(self) -> None:
         """Search once, which compiles and loads what searches need."""
         options = BatchOptions.of(SearchRequest.model_validate({"query": "", "k": 1, "explain": True}))
         await in_thread(self._readers, partial(self._answers, ["warm", "up"], options))
         self._warm = True
+        self._on_ready()
 
     def _refresh(self) -> None:
         """Refresh to the newest commit. If that fails, searches continue with the current one."""
@@ -278,6 +328,6 @@ def _conditions(filter: Filter) -> int:
 
 
 def _milliseconds(answer: Answer, waited: float) -> dict[str, float]:
-    stages = {"queue": waited, **answer.seconds}
+    stages = {"queue": waited, **answer.cost.seconds}
     stages["total"] = sum(stages.values())
     return {name: round(1000 * seconds, 3) for name, seconds in stages.items()}

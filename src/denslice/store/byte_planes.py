@@ -6,8 +6,8 @@ query up to a known error, for half of the reading; both planes give the vector 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,11 @@ class BytePlanes:
             by_high = scales[part, None] * (high[part] * np.float32(HIGH) + np.float32(MIDDLE))
             errors[part] = np.linalg.norm(numbers - by_high, axis=1) * ROUNDING
         return cls(high, low, scales, errors)
+
+    @classmethod
+    def joined(cls, planes: Sequence[BytePlanes]) -> BytePlanes:
+        """Return a copy of the vectors of all these planes, one after another."""
+        return cls(*(np.concatenate([getattr(one, field.name) for one in planes]) for field in fields(cls)))
 
     def __len__(self) -> int:
         return len(self.high)

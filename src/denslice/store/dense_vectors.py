@@ -58,6 +58,11 @@ class DenseVectors:
         found: Array = self.stored[self.places(numbers)]
         return found
 
+    @property
+    def is_late(self) -> bool:
+        """Whether the vectors would be in clusters if they were written now."""
+        return self.clusters is None and len(self) >= MANY
+
     def places(self, numbers: Any) -> Any:
         """Return where the vectors of passages are stored, given their number, numbers or slice."""
         return numbers if self.clusters is None else self.clusters.places[numbers]

@@ -215,6 +215,8 @@ class Documents:
             raise damaged(self.path, "its contents differ from what was written")
 
     def _meta(self, text: str) -> dict[str, Any]:
+        if text == "{}":
+            return {}
         try:
             meta: dict[str, Any] = json.loads(text)
         except (TypeError, ValueError) as error:

@@ -18,6 +18,7 @@ from denslice.errors import InputError, LockedError
 
 LOCK_FILE = "lock"
 TURNSTILE_FILE = "lock.next"
+MERGE_FILE = "lock.merge"  # of the process that merges large segments
 POLL_SECONDS = 0.005
 WAIT_SECONDS = 10.0  # that a writer waits by default; the lock is held only while a commit is made
 

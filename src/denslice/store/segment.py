@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,6 +45,17 @@ class Postings:
     maxima: Array  # (lists,) the largest weight of each list, the bits of a float16
     rows: Array  # (postings,) uint16, counted from the block's first row
     values: Array  # (postings,) uint8, steps of maximum / 255, rounded up
+
+    def count(self, keys: Ints) -> int:
+        """Return how many postings these keys, each of them once, have."""
+        return sum(self._count(keys, int(a), int(b)) for a, b in pairwise(self.block_starts))
+
+    def _count(self, keys: Ints, first: int, end: int) -> int:
+        """Return how many postings of the lists from `first` to `end`, those of one block, the keys have."""
+        known = self.keys[first:end]
+        at = np.searchsorted(known, keys).clip(max=max(0, len(known) - 1))
+        lists = first + at[known[at] == keys] if len(known) else at[:0]
+        return int((self.starts[lists + 1].astype(np.int64) - self.starts[lists]).sum())
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,8 @@ class TrainBatch:
 
     def share(self, process: int, processes: int) -> TrainBatch:
         """Return the texts that one of several processes encodes; `relevant` and `teacher` stay whole."""
+        if processes == 1:
+            return self
         queries, passages = len(self.queries) // processes, len(self.passages) // processes
         mine = range(process * queries, (process + 1) * queries)
         theirs = range(process * passages, (process + 1) * passages)
@@ -179,7 +181,7 @@ class Pairs:
         queries = [self._query_at(position) for position in range(start, start + size)]
         passages = [row for query in queries for row in self._passages(query, draw)]
         texts = (self.collection.queries.only(queries), self.collection.docs.only(passages))
-        return TrainBatch(*texts, self._marks(queries, np.array(passages)), self._taught(queries, passages))
+        return TrainBatch(*texts, self._marks(queries, passages), self._taught(queries, passages))
 
     def _query_at(self, position: int) -> int:
         epoch, at = divmod(position, len(self.collection.query_ids))
@@ -196,8 +198,14 @@ class Pairs:
                 drawn.append(row)
         return [positive, *drawn]
 
-    def _marks(self, queries: list[int], passages: Ints) -> npt.NDArray[np.bool_]:
-        marks = np.array([np.isin(passages, list(self.collection.relevant[query])) for query in queries])  # (B, P)
+    def _marks(self, queries: list[int], passages: list[int]) -> npt.NDArray[np.bool_]:
+        columns: dict[int, list[int]] = {}
+        for column, row in enumerate(passages):
+            columns.setdefault(row, []).append(column)
+        marks = np.zeros((len(queries), len(passages)), dtype=np.bool_)  # (B, P)
+        for at, query in enumerate(queries):
+            for row in self.collection.relevant[query]:
+                marks[at, columns.get(row, [])] = True
         own = np.arange(len(queries))
         marks[own, own * (1 + self.negatives)] = False  # the query's own positive
         return marks

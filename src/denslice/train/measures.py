@@ -38,6 +38,11 @@ def packed(ranks: npt.NDArray[np.uint16]) -> str:
     return base64.b64encode(zlib.compress(ranks.astype("<u2").tobytes(), 9)).decode()
 
 
+def unpacked(text: str) -> npt.NDArray[np.uint16]:
+    """Return the ranks that `packed` made a string of."""
+    return np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype="<u2")
+
+
 def _found(ranking: Ints, grades: Mapping[int, int]) -> dict[int, int]:
     """Return the grade at each rank, from 1, that holds a relevant row."""
     ranks = np.flatnonzero(np.isin(ranking[:RANKING_DEPTH], list(grades)))

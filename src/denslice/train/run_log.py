@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from denslice.provenance import append_line
+from denslice.provenance import append_line, commit
 from denslice.train.config import TrainConfig
 
 RESULTS = "results.jsonl"
@@ -55,8 +55,9 @@ class RunLog:
 def append_result(
     out: Path, config: TrainConfig, split: str, queries: int, docs: int, seconds: float, found: Mapping[str, Any]
 ) -> None:
-    """Append a finished model's measures to results.jsonl, with the config, versions and hardware of the run."""
+    """Append a finished model's measures to results.jsonl, with its commit, config, versions and hardware."""
     made = {
+        "commit": commit(),
         "model": Path(config.output.folder).name,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "hardware": torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor() or "cpu",

@@ -41,7 +41,11 @@ class Tokens:
 
     def only(self, rows: Sequence[int]) -> Tokens:
         """Return these rows only."""
-        return joined([self[row] for row in rows], None if self.words is None else self.words.only(rows))
+        chosen = np.fromiter(rows, dtype=np.int64)
+        sizes = self.lengths[chosen]
+        starts = _starts(sizes)
+        places = np.arange(starts[-1]) + np.repeat(self.starts[chosen] - starts[:-1], sizes)  # in `flat`
+        return Tokens(self.flat[places], starts, None if self.words is None else self.words.only(rows))
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
@@ -113,13 +117,12 @@ def tokenised(tokenizer: Any, texts: Iterable[str], length: int) -> Tokens:
 
 def joined(rows: TokenRows, words: WordTexts | None = None) -> Tokens:
     """Concatenate the token ids of these texts."""
-    flat = np.fromiter(chain.from_iterable(rows), dtype=np.int32)
-    return Tokens(flat, _starts([len(row) for row in rows]), words)
+    return Tokens(_flat(rows), _starts([len(row) for row in rows]), words)
 
 
 def padded_texts(texts: Tokens, pad: int, columns: TokenArray | None = None) -> Padded:
     """Pad all texts to one tensor, with the words that have a column."""
-    found = padded(list(texts), pad)
+    found = _padded(texts.flat, texts.lengths, pad)
     if texts.words is None or columns is None:
         return found
     return replace(found, words=texts.words.tensors(columns))
@@ -127,14 +130,22 @@ def padded_texts(texts: Tokens, pad: int, columns: TokenArray | None = None) -> 
 
 def padded(rows: TokenRows, pad: int) -> Padded:
     """Pad the rows to one tensor of the longest row's length, rounded up to MULTIPLE."""
-    longest = max((len(row) for row in rows), default=1)
-    shape = (len(rows), -(-longest // MULTIPLE) * MULTIPLE)
-    ids, mask = np.full(shape, pad, dtype=np.int64), np.zeros(shape, dtype=np.int64)
-    for at, row in enumerate(rows):
-        ids[at, : len(row)] = row
-        mask[at, : len(row)] = 1
-    return Padded(torch.from_numpy(ids), torch.from_numpy(mask))
+    return _padded(_flat(rows), np.array([len(row) for row in rows], dtype=np.int64), pad)
 
 
-def _starts(sizes: Sequence[int]) -> npt.NDArray[np.int64]:
+def _padded(flat: TokenArray, sizes: npt.NDArray[np.int64], pad: int) -> Padded:
+    """Pad texts that stand one after the other, all at once: a loop over rows would hold up the training step."""
+    longest = int(sizes.max(initial=1))
+    width = -(-longest // MULTIPLE) * MULTIPLE
+    mask = np.arange(width) < sizes[:, None]  # (n, width)
+    ids = np.full(mask.shape, pad, dtype=np.int64)
+    ids[mask] = flat
+    return Padded(torch.from_numpy(ids), torch.from_numpy(mask.astype(np.int64)))
+
+
+def _flat(rows: TokenRows) -> TokenArray:
+    return np.concatenate([np.asarray(row, dtype=np.int32) for row in rows] or [np.zeros(0, np.int32)])
+
+
+def _starts(sizes: Sequence[int] | npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 
 from denslice.analysis.analyzer import has_words
 from denslice.analysis.normal_forms import well_formed
+from denslice.encoders.text_embedder import TextVectors
 from denslice.encoders.torch.bi_encoder import BiEncoder
 from denslice.errors import InputError
 from denslice.records import Progress
@@ -86,6 +87,26 @@ class TransformerEncoder:
     def encode_queries(self, texts: Sequence[str]) -> Encoded:
         """Return lexical weights (n, V) and dense vectors (n, D) of queries, which have a length limit of their own."""
         return self._encode(texts, self.model.config.query_length, self.model.config.query_prompt)
+
+    @property
+    def dimensions(self) -> int | None:
+        """The width of the dense vectors; None if the model has no head for them."""
+        return self.model.dimensions or None
+
+    def embed_docs(self, texts: Sequence[str]) -> TextVectors:
+        """Return the dense vectors of documents, with the prompt of documents if the model has one."""
+        return self._embedded(texts, self.model.config.max_length, self.model.config.doc_prompt)
+
+    def embed_queries(self, texts: Sequence[str]) -> TextVectors:
+        """Return the dense vectors of queries, with the prompt of queries if the model has one."""
+        return self._embedded(texts, self.model.config.query_length, self.model.config.query_prompt)
+
+    def _embedded(self, texts: Sequence[str], limit: int, prompt: str) -> TextVectors:
+        dense = self._encode(texts, limit, prompt).dense
+        if dense is None:
+            raise InputError(f"{self.name} has no dense vectors")
+        ids = self._token_ids([prompt + self._clipped(well_formed(text), limit) for text in texts], limit)
+        return TextVectors(dense, tuple(map(len, ids)))
 
     def quick(self) -> TransformerEncoder:
         """Raise InputError: only the embedded model has a quick side."""

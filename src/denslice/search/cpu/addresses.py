@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from denslice.store.byte_planes import BytePlanes
 from denslice.store.segment import Segment
 
 (
@@ -24,6 +25,14 @@ from denslice.store.segment import Segment
 ) = range(23)  # fmt: skip
 Table = npt.NDArray[np.int64]
 Arrays = Sequence[npt.NDArray[Any]]
+
+
+class Centres(NamedTuple):
+    """The centres of the clusters of all segments, one after another, so that one call compares them with a query."""
+
+    vectors: BytePlanes
+    starts: npt.NDArray[np.int64]  # (segments + 1,): those of a segment begin here
+    length: float  # of a centre on average, which is as long as the vectors of its cluster
 
 
 class Parts(tuple[Segment, ...]):
@@ -52,6 +61,15 @@ class Parts(tuple[Segment, ...]):
     def weights(self) -> int:
         """Return the number of weights of all rows."""
         return sum(len(segment.kept.keys) for segment in self)
+
+    @cached_property
+    def centres(self) -> Centres:
+        """Return the centres of all clusters. At least one segment must have clusters."""
+        every = [None if one.dense is None else one.dense.clusters for one in self]
+        planes = BytePlanes.joined([one.centres for one in every if one is not None])
+        counts = [0 if one is None else len(one.centres) for one in every]
+        lengths = np.linalg.norm(planes[:].astype(np.float32), axis=1)
+        return Centres(planes, np.concatenate([[0], np.cumsum(counts)]), float(lengths.mean()))
 
     @property
     def table(self) -> Table:

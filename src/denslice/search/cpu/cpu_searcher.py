@@ -9,6 +9,7 @@ from itertools import chain
 
 from denslice.cores import cores
 from denslice.options import ON_CPU, SearchOptions
+from denslice.profiling import Profile, added_to, count, open_profile
 from denslice.search.cpu import two_stage
 from denslice.search.cpu.addresses import Parts
 from denslice.search.cpu.near_search import is_near
@@ -49,6 +50,7 @@ class CpuSearcher:
 
     def search(self, queries: Sequence[QueryVectors], options: SearchOptions, masks: Sequence[Mask]) -> list[Found]:
         """Return the k best documents of each query."""
+        self._count(queries)
         if len(queries) == 1:
             return [two_stage.search(self.parts, queries[0], options, masks)]
         threads = cores()
@@ -58,4 +60,21 @@ class CpuSearcher:
         if threads == 1:
             return list(chain.from_iterable(map(search, batches)))
         with ThreadPoolExecutor(threads) as pool:
-            return list(chain.from_iterable(pool.map(search, batches)))
+            return list(chain.from_iterable(pool.map(partial(_in_profile, open_profile(), search), batches)))
+
+    def _count(self, queries: Sequence[QueryVectors]) -> None:
+        if open_profile() is None:
+            return
+        vectors = sum(len(segment.dense) for segment in self.segments if segment.dense is not None)
+        count("segments", len(self.segments))
+        count("documents", len(queries) * self.parts.docs)
+        if wanted := sum(query.dense is not None for query in queries):
+            count("vectors", wanted * vectors)
+
+
+def _in_profile(
+    profile: Profile | None, search: Callable[[Sequence[QueryVectors]], list[Found]], queries: Sequence[QueryVectors]
+) -> list[Found]:
+    """Search in a thread whose counts are added to the profile of the thread that started it."""
+    with added_to(profile):
+        return search(queries)

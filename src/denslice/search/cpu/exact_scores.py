@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
 
 from denslice.errors import InputError
 from denslice.grouping import document_scores
+from denslice.profiling import count
 from denslice.search.cpu.addresses import Parts
 from denslice.search.query import NO_SCORES, Found, QueryVectors
 from denslice.store.byte_planes import BytePlanes
@@ -22,6 +24,7 @@ def rerank(segments: Parts, positions: Ints, query: QueryVectors) -> Floats:
 
     if not len(query.keys):
         return np.zeros(len(positions), np.float32)
+    count("words_scored", len(positions))
     scores: Floats = rescore(segments.table, positions, query.keys, query.weights)
     return scores
 
@@ -53,6 +56,8 @@ def dense_scores(segment: Segment, query: QueryVectors, best: float) -> Floats:
         return NO_SCORES
     kept = None if query.products is None else query.products.get(segment.name)
     vectors = segment.dense
+    if kept is None:
+        count("vectors_read", len(vectors))
     products = vectors.by_passage(passage_products(vectors.stored, query.dense)) if kept is None else kept
     if query.products is not None:
         query.products[segment.name] = products
@@ -79,20 +84,24 @@ def passage_products(vectors: Array | BytePlanes, query: Floats, numbers: Array 
 
 
 def dense_scores_of(segments: Parts, positions: Ints, query: QueryVectors, best: float) -> Floats:
-    """Return the dense score of each position; an empty array if there are no dense vectors."""
+    """Return the dense score of each position, in rising order; an empty array if there are no dense vectors."""
     if query.dense is None or any(s.dense is None for s in segments):
         return NO_SCORES
+    bases = np.fromiter(accumulate((s.rows for s in segments), initial=0), np.int64, len(segments) + 1)
+    ends = np.searchsorted(positions, bases).tolist()
     scores = np.zeros(len(positions), dtype=np.float32)
-    base = 0
-    for s in segments:
-        here = (positions >= base) & (positions < base + s.rows)
-        rows = positions[here] - base
-        numbers = s.passage_numbers(rows)
-        assert s.dense is not None
-        products = passage_products(s.dense.stored, query.dense, s.dense.places(numbers))
-        if s.passage_counts is not None:
-            starts = np.concatenate([[0], np.cumsum(s.passage_counts[rows])])
-            products = document_scores(products, starts, s.passage_shares[numbers], best)
-        scores[here] = products
-        base += s.rows
+    for segment, base, first, end in zip(segments, bases.tolist(), ends, ends[1:], strict=False):
+        if first < end:
+            scores[first:end] = _dense_scores_of_rows(segment, positions[first:end] - base, query.dense, best)
     return scores
+
+
+def _dense_scores_of_rows(segment: Segment, rows: Ints, query: Floats, best: float) -> Floats:
+    assert segment.dense is not None
+    numbers = segment.passage_numbers(rows)
+    count("vectors_scored", len(numbers))
+    products = passage_products(segment.dense.stored, query, segment.dense.places(numbers))
+    if segment.passage_counts is None:
+        return products
+    starts = np.concatenate([[0], np.cumsum(segment.passage_counts[rows])])
+    return document_scores(products, starts, segment.passage_shares[numbers], best)

@@ -17,21 +17,25 @@ from denslice.search.query import FEW_MORE
 def best_by_words(parts, starts, keys, weights, wanted, pruning, room, sums, named):
     """Return the best documents of all queries: how many each query has, and their parts, rows, scores and ids.
 
+    Then come how many postings were read and how many documents were scored exactly.
+
     The keys and weights of a query are those between its start and the next one. `wanted` and `pruning` are those of
     `by_words`, and `room` is how many candidates the arrays can hold at first. Ids are letters with line feeds between
-    them. The last value says whether all ids could be read, which fails if a file is damaged. Unless `named`, there are
-    no ids, and equal scores are in any order.
+    them. The value after them says whether all ids could be read, which fails if a file is damaged. Unless `named`,
+    there are no ids, and equal scores are in any order.
     """
     queries, k = len(starts) - 1, wanted[0]
     counts, letters, used = np.zeros(queries, np.int64), np.empty(16 * k * queries + 1, np.uint8), 0
     at, rows = np.empty(k * queries, np.int64), np.empty(k * queries, np.int64)
     scores = np.empty(k * queries, np.float32)
-    total, is_whole = 0, True
+    total, is_whole, read, scored = 0, True, np.int64(0), np.int64(0)
     for q in range(queries):
         q_keys, q_weights = keys[starts[q] : starts[q + 1]], weights[starts[q] : starts[q + 1]]
-        positions, bounds = by_words(parts, q_keys, q_weights, wanted, pruning, np.empty(room, np.int64), sums)
+        positions, bounds, more = by_words(parts, q_keys, q_weights, wanted, pruning, np.empty(room, np.int64), sums)
+        read += more
         all_at_once = wanted[1] > 0 or len(positions) <= k + FEW_MORE  # with pruning the bounds mean little
         positions, exact = _within_reach(parts, positions, bounds, q_keys, q_weights, k, all_at_once)
+        scored += len(positions)
         best, parts_of_best, rows_of_best, ids, could_be_read = in_order(parts, positions, exact, k, named)
         is_whole &= could_be_read
         counts[q] = len(best)
@@ -45,7 +49,7 @@ def best_by_words(parts, starts, keys, weights, wanted, pruning, room, sums, nam
         if counts[q]:
             letters[used] = LINE_FEED
             used += 1
-    return counts, at[:total], rows[:total], scores[:total], letters[: max(0, used - 1)], is_whole
+    return counts, at[:total], rows[:total], scores[:total], letters[: max(0, used - 1)], is_whole, (read, scored)
 
 
 @inlined

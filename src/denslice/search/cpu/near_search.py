@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from denslice.options import SearchOptions
+from denslice.profiling import count
 from denslice.search.cpu.addresses import BASE, Parts
 from denslice.search.cpu.exact_scores import dense_scores, dense_scores_of, rank, rerank
 from denslice.search.cpu.vector_bounds import WholeQuery, places_reaching
@@ -28,7 +29,8 @@ MOST_K = 1_000  # above it, the products of all vectors are computed
 BY_WORDS = 400  # candidates by words, at least
 WORDS_PER_K = 4  # candidates by words for each document that is asked for
 PRUNED_WORDS = 0.1  # the most pruning of words: what they miss would be compared with a threshold that is too high
-BY_VECTORS = 1_000  # candidates by vectors of each segment, or twice k
+BY_VECTORS = 1_000  # candidates by vectors, at least
+VECTORS_PER_K = 20  # candidates by vectors for each document that is asked for
 MANY = 300_000  # passages of the collection by which the shares below were chosen
 FIRST_OF_SHARE = 0.1  # the part of the share that is read first if words give no threshold
 SHARE_FOR_THRESHOLD = 0.02  # the share of vectors that is read first if there is no pruning
@@ -37,17 +39,21 @@ ROUNDING = 1e-5  # of scores, relative
 
 
 class Reading(NamedTuple):
-    """The share of the vectors that is read: (1 - pruning)^power, less in a collection larger than MANY."""
+    """What is read of the clusters: the nearest, a share of (1 - pruning)^power, less if there are more than MANY.
+
+    A cluster is left out as well if its centre is so far below the threshold that it hardly has a vector above it.
+    """
 
     power: float
     falling: float  # the share falls with this power of the number of passages
+    reach: float  # a cosine: divided by the pruning, how far below the threshold a centre may be
 
     def share(self, pruning: float, passages: int) -> float:
         """Return the share, at most 1."""
         return float(min(1.0, (1 - pruning) ** self.power * (MANY / max(1, passages)) ** self.falling))
 
 
-BESIDE_WORDS, ALONE = Reading(7, 0.5), Reading(4, 0.2)
+BESIDE_WORDS, ALONE = Reading(7, 0.5, 0.075), Reading(4, 0.2, 0.12)
 
 
 class Candidates(NamedTuple):
@@ -83,9 +89,9 @@ def search_near(segments: Parts, query: QueryVectors, options: SearchOptions, ma
     near = _NearSearch(segments, query, options, masks)
     held = near.by_words(most)
     others = float(held.lexical.min()) if len(held.lexical) == most else 0.0  # other documents have at most this
-    few = max(BY_VECTORS, 2 * options.k)
+    few = max(BY_VECTORS, VECTORS_PER_K * options.k)
     for share in near.shares(len(held.positions) < k):
-        held = near.with_near(held, near.nearest_clusters(share), k, others, few)
+        held = near.with_near(held, near.nearest_clusters(share, _least(held, k) - others), k, others, few)
     if options.pruned_vectors == 0:
         held = near.with_near(held, near.every_cluster(), k, others)
     return rank(segments, *held, options.k)
@@ -114,7 +120,10 @@ class _NearSearch:
         self.share = reading.share(self.pruning, vectors) if self.pruning else SHARE_FOR_THRESHOLD
         passing = sum(int(mask.sum()) if len(mask) else s.rows for mask, s in zip(masks, segments, strict=True))
         self.passing = passing / max(1, segments.docs)
-        self.centre_products = [_centre_products(segment, self.whole) for segment in segments]
+        count("clusters", len(segments.centres.vectors))
+        self.centre_products = _centre_products(segments.centres.vectors, self.whole)
+        longest = float(np.linalg.norm(query.dense)) * segments.centres.length  # the product with a like vector
+        self.reach = reading.reach / self.pruning * longest if self.pruning else np.inf
 
     def by_words(self, most: int) -> Candidates:
         """Return the best documents by words."""
@@ -132,16 +141,27 @@ class _NearSearch:
         share = min(1.0, self.share / max(self.passing, 1e-9))
         return [FIRST_OF_SHARE * share, share] if is_open and self.pruning else [share]
 
-    def nearest_clusters(self, share: float) -> list[Ints]:
-        """Return the numbers of each segment's clusters among this share of them, the nearest."""
-        every = np.concatenate(self.centre_products)
-        count = min(len(every), max(1, round(share * len(every))))
-        last = np.partition(every, len(every) - count)[len(every) - count]
-        return [np.flatnonzero(one >= last) for one in self.centre_products]
+    def nearest_clusters(self, share: float, least: float) -> list[Ints]:
+        """Return the numbers of each segment's clusters among this share of them, the nearest.
+
+        With pruning, those are left out whose centres are far below the least product that is asked for.
+        """
+        every = self.centre_products
+        most = min(len(every), max(1, round(share * len(every))))
+        last = max(least - self.reach, np.partition(every, len(every) - most)[len(every) - most])
+        chosen = np.flatnonzero(every >= last)
+        count("clusters_read", len(chosen))
+        return self._by_segment(chosen)
 
     def every_cluster(self) -> list[Ints]:
         """Return the numbers of each segment's clusters."""
-        return [np.arange(0 if (c := _clusters(s)) is None else len(c.centres)) for s in self.segments]
+        count("clusters_read", len(self.centre_products))
+        return self._by_segment(np.arange(len(self.centre_products)))
+
+    def _by_segment(self, clusters: Ints) -> list[Ints]:
+        starts = self.segments.centres.starts
+        ends = np.searchsorted(clusters, starts)
+        return [clusters[a:b] - first for a, b, first in zip(ends, ends[1:], starts, strict=False)]
 
     def with_near(
         self, held: Candidates, clusters: Sequence[Ints], k: int, others: float, most: int | None = None
@@ -149,12 +169,10 @@ class _NearSearch:
         """Return the candidates, and those documents of these clusters that may be among the k best.
 
         Words add at most `others` to a document that is not held. If `most` is given, not more than so many documents
-        of each segment are added.
+        are added.
         """
         least = _least(held, k) - others
-        found = [self._rows(at, clusters[at], least, most) for at in range(len(self.segments))]
-        every = [base + rows for base, rows in zip(self.segments.table[:, BASE], found, strict=True)]
-        positions = _without(np.concatenate(every), held.positions)
+        positions = _without(self._reaching(clusters, least, most), held.positions)
         dense = dense_scores_of(self.segments, positions, self.query, self.best)
         while len(positions):  # the nearest first: they raise the threshold for the others
             first = dense >= np.partition(dense, -min(len(dense), 2 * k))[-min(len(dense), 2 * k)]
@@ -166,8 +184,14 @@ class _NearSearch:
             positions, dense = positions[rest], dense[rest]
         return held
 
-    def _rows(self, at: int, clusters: Ints, least: float, most: int | None) -> Ints:
-        """Return the rows of a segment that may reach `least`, in rising order."""
+    def _reaching(self, clusters: Sequence[Ints], least: float, most: int | None) -> Ints:
+        """Return the documents of these clusters that may reach `least`, in rising order."""
+        found = [self._rows_reaching(at, clusters[at], least) for at in range(len(self.segments))]
+        positions, bounds = (np.concatenate(column) for column in zip(*found, strict=True))
+        return np.unique(positions if most is None else positions[best_of(bounds, most)])  # one may have many passages
+
+    def _rows_reaching(self, at: int, clusters: Ints, least: float) -> tuple[Ints, Floats]:
+        """Return the documents of a segment that may reach `least`, with bounds of their dense scores."""
         segment, mask = self.segments[at], self.masks[at]
         if len(mask) and self.passing <= FEW_PASS * self.share:
             rows = np.flatnonzero(mask)
@@ -181,9 +205,7 @@ class _NearSearch:
                 allowed = mask[rows] > 0
                 rows, bounds = rows[allowed], bounds[allowed]
         high = bounds >= least
-        rows, bounds = rows[high], bounds[high]
-        rows = rows if most is None else rows[best_of(bounds, most)]
-        return np.sort(rows) if segment.passage_starts is None else np.unique(rows)  # of several passages, or of one
+        return self.segments.table[at, BASE] + rows[high], bounds[high]
 
     def _in_clusters(self, segment: Segment, chosen: Ints, least: float) -> tuple[Ints, Floats]:
         """Return the rows of the passages in these clusters that may reach `least`, and bounds of their products.
@@ -194,8 +216,8 @@ class _NearSearch:
         assert clusters is not None
         assert segment.dense is not None
         assert isinstance(segment.dense.stored, BytePlanes)
-        starts = clusters.starts.astype(np.int64)
-        firsts, ends = starts[chosen], starts[chosen + 1]
+        firsts, ends = (clusters.starts[at].astype(np.int64) for at in (chosen, chosen + 1))
+        count("vectors_read", int((ends - firsts).sum()))
         places, bounds = places_reaching(segment.dense.stored, firsts, ends, self.whole, least)
         return _rows_of(segment, clusters.passages[places].astype(np.int64)), bounds
 
@@ -213,13 +235,9 @@ def _clusters(segment: Segment) -> Clusters | None:
     return None if segment.dense is None else segment.dense.clusters
 
 
-def _centre_products(segment: Segment, query: WholeQuery) -> Floats:
-    """Return about the product of the query with each centre of a segment's clusters."""
-    clusters = _clusters(segment)
-    if clusters is None:
-        return NO_SCORES
-    first, end = np.zeros(1, np.int64), np.array([len(clusters.centres)])
-    return places_reaching(clusters.centres, first, end, query, -np.inf)[1]
+def _centre_products(centres: BytePlanes, query: WholeQuery) -> Floats:
+    """Return about the product of the query with each centre."""
+    return places_reaching(centres, np.zeros(1, np.int64), np.array([len(centres)]), query, -np.inf)[1]
 
 
 def _rows_of(segment: Segment, numbers: Ints) -> Ints:

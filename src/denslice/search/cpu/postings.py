@@ -38,6 +38,7 @@ from denslice.search.cpu.scan_state import (
     KEPT,
     LIST_SKIPPED,
     PER_UNIT,
+    POSTINGS_READ,
     PRICE,
     PRICES,
     PROVEN,
@@ -101,7 +102,7 @@ def lists_of(parts, keys):
 
 @inlined
 def by_words(parts, keys, weights, wanted, pruning, held, sums):
-    """Return positions that may be among the k best lexically, and bounds that their exact scores do not exceed.
+    """Return positions that may be among the k best lexically, bounds of their exact scores, and the postings read.
 
     `wanted` is (k, most, k_first, most_first). With pruning above 0, about `most` positions are returned that are
     likely among the best, and their bounds may be too low. `held` is an array for candidates, `sums` are SUMS zeros.
@@ -110,7 +111,7 @@ def by_words(parts, keys, weights, wanted, pruning, held, sums):
     found, largest = lists_of(parts, keys)
     reach = most_of(weights, largest)
     if reach == 0:
-        return held[:0], np.zeros(0, np.float32)
+        return held[:0], np.zeros(0, np.float32), np.int64(0)
     unit, margin = in_units(reach, reach, len(keys), NARROW_LARGEST, NARROW_FRACTION)
     rough = pruning * reach * unit / len(keys)
     if most:
@@ -130,11 +131,11 @@ def by_words(parts, keys, weights, wanted, pruning, held, sums):
         if (k_first, most_first) == (k, most) or (counts[KEPT] >= k if most else counts[PROVEN] >= counts[THRESHOLD]):
             break
         # The guess was too high: scan again, with the threshold that is proven.
-        k_first, most_first, known = k, most, counts[PROVEN]
+        k_first, most_first, known, read = k, most, counts[PROVEN], counts[POSTINGS_READ]
         counts[:] = 0
-        counts[THRESHOLD] = known
+        counts[THRESHOLD], counts[POSTINGS_READ] = known, read
     count = keep_above(counts[THRESHOLD], held, bounds, counts[KEPT])
-    return held[:count], scores_of(bounds[:count], unit)
+    return held[:count], scores_of(bounds[:count], unit), counts[POSTINGS_READ]
 
 
 @compiled
@@ -198,6 +199,7 @@ def scan(parts, found, query, wanted, plan, best):
                 counts[THRESHOLD] = max(counts[THRESHOLD], counts[PROVEN])
             price[RESCORED] += RESCORE_COST * max(0, counts[KEPT] - before - k_first)
             price[READ] += read
+            counts[POSTINGS_READ] += read
     return held, bounds
 
 

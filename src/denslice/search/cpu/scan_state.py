@@ -8,10 +8,11 @@ from __future__ import annotations
 import numpy as np
 
 # counts (int64). K_BIN, K_COUNT and MOST_BIN, MOST_COUNT: a bin of the histogram, and the documents in it and above.
-KEPT, THRESHOLD, K_BIN, K_COUNT, MOST_BIN, MOST_COUNT, PROVEN, BLOCK_NUMBER = range(8)
-COUNTS = 8
+KEPT, THRESHOLD, K_BIN, K_COUNT, MOST_BIN, MOST_COUNT, PROVEN, BLOCK_NUMBER, POSTINGS_READ = range(9)
+COUNTS = 9
 # KEPT: the number of candidates. THRESHOLD: every candidate's bound is above it; at first it may be a guess.
 # PROVEN: the threshold that the scores prove. BLOCK_NUMBER: the number of blocks scanned so far.
+# POSTINGS_READ: how many of their postings were read.
 
 # price (float64)
 PER_UNIT, PRUNE_BELOW, RESCORED, READ = range(4)

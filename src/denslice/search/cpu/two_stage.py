@@ -12,11 +12,12 @@ from dataclasses import replace
 import numpy as np
 
 from denslice.options import SearchOptions
+from denslice.profiling import count
 from denslice.search.cpu.addresses import Parts
 from denslice.search.cpu.exact_scores import dense_scores, dense_scores_of, rank, rerank
 from denslice.search.cpu.near_search import is_near, search_near
 from denslice.search.cpu.plain import best_in_order, lexical_scores
-from denslice.search.cpu.word_search import INITIAL_CANDIDATES, is_lexical, search_lexical, working_sums
+from denslice.search.cpu.word_search import INITIAL_CANDIDATES, count_words, is_lexical, search_lexical, working_sums
 from denslice.search.query import (
     FEW_MORE,
     NO_MASK,
@@ -85,6 +86,7 @@ def search_plainly(segments: Parts, query: QueryVectors, options: SearchOptions,
     """Return the k best documents after scoring all of them in numpy, with the results of the compiled loops."""
     if not segments:
         return NONE_FOUND
+    count("words_scored", segments.docs)
     lexical = np.concatenate([lexical_scores(segment, query.keys, query.weights) for segment in segments])
     dense = np.concatenate([dense_scores(segment, query, options.best) for segment in segments])
     scores, is_found = (lexical + dense, np.ones(segments.docs, np.bool_)) if len(dense) else (lexical, lexical > 0)
@@ -149,6 +151,7 @@ def retrieve(
         segments.table_with(masks, extra), found, (strong.weights, unit, score_units.WIDE.fraction), (k, margin, most),
         np.empty(max(INITIAL_CANDIDATES, 4 * k), np.int64), working_sums(score_units.WIDE.dtype),
     )  # fmt: skip
+    count_words(segments, [strong], 0)
     if most:
         best = best_of(bounds, most)
         held, bounds = held[best], bounds[best]

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from denslice.options import SearchOptions
+from denslice.profiling import count, open_profile
 from denslice.search.cpu.addresses import BASE, Parts
 from denslice.search.cpu.exact_scores import ids_of
 from denslice.search.cpu.scan_state import SUMS
@@ -21,6 +22,7 @@ MAX_NARROW_TOKENS = 1_024  # tokens of a query up to which sums of 16 bits are p
 MORE_IF_PRUNED = 96  # documents that are rescored beside the k best, at least, if pruning is above 0
 INITIAL_CANDIDATES = 1_024  # candidates that fit the arrays at the start of a scan
 Letters = npt.NDArray[np.uint8]
+Best = tuple[Ints, Ints, Ints, Floats, Letters, bool, tuple[int, int]]
 _thread = threading.local()
 
 
@@ -35,7 +37,8 @@ def search_lexical(
     """Return the k best documents of each lexical query, in one call of compiled code."""
     if not segments:
         return [NONE_FOUND] * len(queries)
-    counts, at, rows, scores, letters, is_whole = _best(segments, queries, options.k, options.pruned_words, masks, True)
+    found = _best(segments, queries, options.k, options.pruned_words, masks, True)
+    counts, at, rows, scores, letters, is_whole, _ = found
     ids = ids_of(segments, at, rows, letters, is_whole)
     ends = list(accumulate(counts.tolist(), initial=0))
     return [
@@ -47,7 +50,7 @@ def best_by_words(
     segments: Parts, query: QueryVectors, k: int, pruning: float, masks: Sequence[Mask]
 ) -> tuple[Ints, Floats]:
     """Return the k best documents by words: their positions over all segments, in rising order, and lexical scores."""
-    _, at, rows, scores, _, _ = _best(segments, [query], k, pruning, masks, False)
+    _, at, rows, scores, *_ = _best(segments, [query], k, pruning, masks, False)
     positions = segments.table[at, BASE] + rows
     order = np.argsort(positions)
     return positions[order], scores[order]
@@ -55,7 +58,7 @@ def best_by_words(
 
 def _best(
     segments: Parts, queries: Sequence[QueryVectors], k: int, pruning: float, masks: Sequence[Mask], named: bool
-) -> tuple[Ints, Ints, Ints, Floats, Letters, bool]:
+) -> Best:
     """Return what the compiled `best_by_words` returns."""
     from denslice.search.cpu import lexical, score_units
 
@@ -66,11 +69,24 @@ def _best(
     one = queries[0]
     keys = one.keys if len(queries) == 1 else np.concatenate([query.keys for query in queries])
     weights = one.weights if len(queries) == 1 else np.concatenate([query.weights for query in queries])
-    found: tuple[Ints, Ints, Ints, Floats, Letters, bool] = lexical.best_by_words(
+    found: Best = lexical.best_by_words(
         segments.table_with(masks), starts, keys, weights, (k, most, *firsts), pruning,
         max(INITIAL_CANDIDATES, 4 * k), working_sums(score_units.NARROW.dtype), named,
     )  # fmt: skip
+    read, scored = found[-1]
+    count_words(segments, queries, scored, read)
     return found
+
+
+def count_words(segments: Parts, queries: Sequence[QueryVectors], scored: int, read: int | None = None) -> None:
+    """Add to the profile what queries read of the posting lists of their tokens: everything unless `read` is given."""
+    if open_profile() is None:
+        return
+    there = sum(segment.postings.count(query.keys) for query in queries for segment in segments)
+    count("terms", sum(len(query.keys) for query in queries))
+    count("postings", there)
+    count("postings_read", there if read is None else read)
+    count("words_scored", scored)
 
 
 def _share_of_first_block(k: int, segments: Parts) -> int:

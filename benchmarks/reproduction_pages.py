@@ -1,0 +1,63 @@
+"""The tables of docs/reproduction.md, from the JSON files that `denslice reproduce` wrote to docs/reproduction/."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from denslice.reproduce.table_page import markdown
+from journal import ROOT
+
+COLLECTIONS = ("acl-title-abstract", "medquad")
+MODEL = "splade"  # of the figure
+Told = dict[str, Any]
+
+
+def reproduction_tables() -> dict[str, str]:
+    """Return the tables by name."""
+    return {"theta": theta(), "collisions": collisions()}
+
+
+def theta() -> str:
+    """Return MRR@10 of the two stages by candidates, at each θ that was measured with every number of candidates."""
+    rows = []
+    for name in COLLECTIONS:
+        told = _told(name, "figure3")
+        docs, cells = told["collection"]["docs"], [cell for cell in told["cells"] if cell["model"] == MODEL]
+        found = {(cell["theta"], cell["candidates"]): cell["means"]["RR@10"] for cell in cells if cell["rerank"]}
+        alone = {cell["theta"]: cell["means"]["RR@10"] for cell in cells if not cell["rerank"]}
+        numbers = sorted({candidates for at, candidates in found if at > 0})
+        for at in sorted(at for at in alone if at > 0 and all((at, some) in found for some in numbers)):
+            rule = next(
+                (one["at_eight"] for one in told.get("rows", ()) if (one["model"], one["theta"]) == (MODEL, at)), ""
+            )
+            cells_of = [f"{some:,} ({100 * some / docs:.2g} %): {found[at, some]:.3f}" for some in numbers]
+            exact = next(value for (theta, _), value in found.items() if theta == 0)
+            rows.append([name, f"{at:g}", str(rule), f"{exact:.3f}", f"{alone[at]:.3f}", "; ".join(cells_of)])
+    return markdown(["collection", "θ", "queries at eight", "exact", "stage one alone", "candidates rescored"], rows)
+
+
+def collisions() -> str:
+    """Return what the paper's slicing takes from the weights and from the scores of each model."""
+    rows = []
+    for name in COLLECTIONS:
+        for one in _told(name, "collisions")["rows"]:
+            if one["query"] == "sliced":
+                shares = [one["weights"], one["asked"], one["score"], one["rivals"], 1 - one["rr"] / one["rr_all"]]
+                outcome = [f"{100 * one['score_fallen']:.0f} %", f"{100 * one['score_others']:.0f} %"]
+                rows.append([one["model"], name, str(one["slices"]), *(f"{100 * s:.1f} %" for s in shares), *outcome])
+    head = [
+        "model",
+        "collection",
+        "M",
+        "weights lost",
+        "asked weights lost",
+        "relevant score lost",
+        "rivals' score lost",
+    ]
+    return markdown([*head, "MRR@10 lost", "score lost where it fell", "elsewhere"], rows)
+
+
+def _told(collection: str, name: str) -> Told:
+    told: Told = json.loads((ROOT / "docs" / "reproduction" / collection / f"{name}.json").read_text(encoding="utf-8"))
+    return told

@@ -1,0 +1,1 @@
+"""Programs on other machines: a Client has the methods of an Index, and asks a server of denslice."""
