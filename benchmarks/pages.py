@@ -21,6 +21,7 @@ from denslice.capacity.plan import CapacityPlan, Need, plan, rates
 from denslice.reproduce.table_page import markdown, refresh
 from journal import RESULTS, ROOT, Line, cited, lines
 from large_pages import large_tables
+from product_pages import product_tables
 from recall_plot import SECONDS, quality_against_seconds, recall_against_time, time_against_size
 from reproduction_pages import reproduction_tables
 from train_pages import train_tables, training_speeds
@@ -49,6 +50,7 @@ def main() -> None:
         },
         "mini": {"quality": quality(), "speed": mini_speed()},
         "passages": {"quality": long_quality(), "needles": needles(), "speed": passage_speed()},
+        "products": product_tables(),
         "reproduction": reproduction_tables(),
         "scaling": {"cluster": cluster(), "plans": plans(), "plan": steps(plan(_need(1e9))), "rates": plan_rates()},
         "serving": {"load": load(), "workers": workers()},

