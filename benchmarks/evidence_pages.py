@@ -70,9 +70,10 @@ def evidence() -> dict[str, Evidence]:
 def machine(line: Line) -> str:
     """Return where a line was measured."""
     found = line["hardware"]
-    gpu = line.get("configuration", {}).get("gpu")
-    if isinstance(found, str) or gpu:
-        return gpu or found
+    if isinstance(found, str):
+        return found
+    if gpu := line.get("configuration", {}).get("gpu"):
+        return str(gpu)
     return f"{found['cpu']}, {found['cores']} {'core' if found['cores'] == 1 else 'cores'}"
 
 
@@ -84,7 +85,7 @@ def exact() -> Evidence:
     line = lines("word_contenders")[-1]
     asked = line["configuration"]["queries"] // 2  # the others chose settings
     found = _setting(line["figures"]["denslice, words"], 100, {"pruning": 0.0})
-    most = f"no miss in {asked} questions: at most {RARE / asked:.1%} of questions have one"
+    most = f"no miss in {asked} questions: at most {_percent(RARE / asked)} of questions have one"
     return Evidence(
         f"{found['recall@100']:.4f} of the 100 best", most,
         "python benchmarks/word_contenders.py WORK --python PYTHON --documents 1000000", "word_contenders", [line],
@@ -97,7 +98,7 @@ def slices() -> Evidence:
     found = difference(runs, Scored("unicoil", "lexical-768"), Scored("unicoil", "lexical"))
     whole = fmean(line["measures"]["lexical"]["RR@10"] for line in runs["unicoil"].values())
     return Evidence(
-        f"{found.mean / whole:+.1%} of RR@10", f"{found.mean:+.4f} ± {found.half:.4f}, {_seeds(found.seeds)}",
+        f"{_percent(-found.mean / whole)} of RR@10 is lost", f"{-found.mean:.4f} ± {found.half:.4f}, {_seeds(found.seeds)}, 1,000 queries",
         TRAINING, "train_acl", list(runs["unicoil"].values()),
     )  # fmt: skip
 
@@ -108,7 +109,11 @@ def joint() -> Evidence:
     found = difference(runs, Scored("splade-dense", "joint"), Scored("splade", "lexical"))
     some = [*runs["splade-dense"].values(), *runs["splade"].values()]
     return Evidence(
-        f"{found.mean:+.3f} RR@10", f"± {found.half:.3f}, {_seeds(found.seeds)}, 1,000 queries", TRAINING, "train_acl", some
+        f"{found.mean:+.3f} RR@10",
+        f"± {found.half:.3f}, {_seeds(found.seeds)}, 1,000 queries",
+        TRAINING,
+        "train_acl",
+        some,
     )
 
 
@@ -122,7 +127,7 @@ def ahead_of(way: str, collections: Sequence[str]) -> Evidence:
     return Evidence(
         f"{fmean(one['ahead'] for one in some):+.3f} nDCG@10",
         f"± {half:.3f}; {len(some)} collections, {queries:,} queries",
-        f"python benchmarks/quality.py DATA {named}", "quality", [line],
+        f"python benchmarks/quality.py DATA {named} --encoders {ENCODERS}", "quality", [line],
     )  # fmt: skip
 
 
@@ -133,7 +138,7 @@ def passages() -> Evidence:
     gain, half = found["gain, hybrid"]
     told = f"± {half:.3f}; {found['documents']} articles, {found['queries']:,} questions"
     return Evidence(
-        f"{gain:+.3f} nDCG@10", told, f"python benchmarks/long_documents.py DATA {name} --joined squad-dev",
+        f"{gain:+.3f} nDCG@10", told, f"python benchmarks/long_documents.py DATA {name} --join squad-dev",
         "long_documents", [line],
     )  # fmt: skip
 
@@ -170,13 +175,13 @@ def words() -> Evidence:
 def hybrid() -> Evidence:
     """Return time and recall of hybrid search of real passages by default."""
     some = [line for line in lines("large_collections") if line["configuration"].get("source") in (None, "texts")]
-    return _pruned(some, "300,000 passages")
+    return _pruned(some, "300,000 passages", "QUERIES.jsonl …")
 
 
 def by_size() -> Evidence:
     """Return the same for the largest collection."""
     some = [line for line in lines("large_collections") if line["configuration"]["documents"] == 8_841_823]
-    return _pruned(some, "8,841,823 documents")
+    return _pruned(some, "8,841,823 documents", "--topics")
 
 
 def on_gpu() -> Evidence:
@@ -196,16 +201,21 @@ def kills() -> Evidence:
     some = [line for line in newest_lines(lines("products")) if line["product"].startswith("denslice")]
     found = [line["figures"]["kills"] for line in some]
     count, lost, twice = (sum(one[name] for one in found) for name in ("kills", "lost", "twice"))
-    told = f"none in {count} kills: at most {RARE / count:.0%} of kills lose one" if not lost + twice else f"{count} kills"
+    told = (
+        f"none in {count} kills: at most {_percent(RARE / count)} of kills lose one"
+        if not lost + twice
+        else f"{count} kills"
+    )
     return Evidence(f"{lost} lost, {twice} twice", told, "denslice bench products --data DATA", "products", some)
 
 
 # --- parts
 
+ENCODERS = "bm25 minilm=MODEL mini"
 TRAINING = "python benchmarks/train_acl.py DATA BACKBONE WORK"
 
 
-def _pruned(some: Sequence[Line], what: str) -> Evidence:
+def _pruned(some: Sequence[Line], what: str, asked_from: str) -> Evidence:
     found = [_row(line) for line in some]
     times, asked = [one["p50_ms"] for one in found], some[-1]["configuration"]["queries"]
     recall = found[-1]["recall@10"]
@@ -213,7 +223,7 @@ def _pruned(some: Sequence[Line], what: str) -> Evidence:
     return Evidence(
         f"{times[-1]:.2f} ms for {what}, with {recall:.4f} of the ten best found",
         f"{spread}; recall at most ± {_half(recall, asked):.3f}, {asked} questions",
-        "python benchmarks/large_collections.py INDEX QUERIES", "large_collections", some,
+        f"python benchmarks/large_collections.py INDEX {asked_from}", "large_collections", some,
     )  # fmt: skip
 
 
@@ -223,9 +233,7 @@ def _row(line: Line) -> Mapping[str, Any]:
 
 
 def _setting(contender: Mapping[str, Any], k: int, setting: Mapping[str, Any]) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = next(
-        one for one in contender["settings"] if one["k"] == k and one["setting"] == setting
-    )
+    found: Mapping[str, Any] = next(one for one in contender["settings"] if one["k"] == k and one["setting"] == setting)
     return found
 
 
@@ -248,6 +256,10 @@ def _range(values: Sequence[float], form: str) -> str:
 def _joined(figures: Mapping[str, Any]) -> dict[str, Any]:
     """Return the engines that search by words and vectors."""
     return {name: found for name, found in figures.items() if name in ("denslice", "bm25s + Faiss HNSW")}
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
 
 
 def _seeds(count: int) -> str:

@@ -19,6 +19,7 @@ import three_node_cluster
 from denslice.bench.bench_table import MISSED, is_good, reported, table
 from denslice.capacity.plan import CapacityPlan, Need, plan, rates
 from denslice.reproduce.table_page import markdown, refresh
+from evidence_pages import evidence_tables
 from journal import RESULTS, ROOT, Line, cited, lines
 from large_pages import large_tables
 from product_pages import product_tables
@@ -36,6 +37,7 @@ def main() -> None:
     tables = {
         "agents": {"agent_reading": agent_reading()},
         "benchmarks": cpu(),
+        "evidence": evidence_tables(),
         "files": {"sync": sync_rate(), "markdown": markdown_rates(), "rates": reading_rates()},
         "gpu": gpu(),
         "lab-notes": {"tries": tries(), "phrases": phrases(), "looks": looks()},
