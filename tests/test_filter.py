@@ -19,6 +19,7 @@ from denslice.records import filter_fields
 from denslice.search.filter import DEEPEST, matches, parse, passing
 from denslice.store.folder import Folder
 from denslice.store.manifest import Manifest
+from denslice.store.recent_masks import MASKS
 from denslice.store.segment import SEGMENTS, Segment
 from denslice.store.segment_writer import SegmentWriter, StoredBatch
 
@@ -462,6 +463,14 @@ def test_a_condition_on_a_filterable_field_reads_no_document(tmp_path: Path, mon
     assert read == []
     assert passing(parse({"lang": "en", "year": {"gte": 7}}), segment, ("year",)).tolist() == [0] * 7 + [1] * 3
     assert read == [7, 8, 9]  # only what the table left over
+    again = passing(parse({"lang": "en", "year": {"gte": 7}}), segment, ("year",))
+    again[:] = 1  # another search may change its mask
+    assert passing(parse({"lang": "en", "year": {"gte": 7}}), segment, ("year",)).tolist() == [0] * 7 + [1] * 3
+    assert read == [7, 8, 9]  # the filter was remembered
+    for number in range(MASKS):
+        passing(parse({"lang": f"en{number}", "year": {"gte": 7}}), segment, ("year",))
+    passing(parse({"lang": "en", "year": {"gte": 7}}), segment, ("year",))
+    assert read == [7, 8, 9] * (2 + MASKS)  # and is forgotten after so many others
 
 
 @pytest.mark.parametrize("value", [2**63, -(2**63) - 1, [1, 2**64]])

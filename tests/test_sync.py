@@ -12,6 +12,8 @@ import pytest
 
 import command_line
 from denslice import Index, InputError
+from denslice.corpus.roots import Root
+from denslice.index.sync_plan import RootPlan
 from kill_sync import assert_as_new, live_through
 
 
@@ -281,3 +283,20 @@ def test_watch_follows_changes_until_it_is_stopped(tmp_path: Path, notes: Path) 
         running.kill()
         running.communicate()
     assert len(Index.open(index)) == 3
+
+
+class CountedTwins(dict[str, str]):
+    """Counts how often it is asked."""
+
+    asked = 0
+
+    def get(self, key: str, default: str | None = None) -> str | None:  # type: ignore[override]
+        self.asked += 1
+        return super().get(key, default)
+
+
+def test_what_a_sync_finds_is_counted_in_one_look_at_each_file(tmp_path: Path) -> None:
+    twins, names = CountedTwins({"new1": "old"}), [f"new{i}" for i in range(500)]
+    found = RootPlan(Root("notes", str(tmp_path)), None, {}, to_read=names, gone=["old"], twins=twins)
+    assert (len(found.added), found.renamed) == (499, {"new1": "old"})
+    assert twins.asked == 2 * len(names)

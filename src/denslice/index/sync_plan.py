@@ -54,7 +54,8 @@ class RootPlan:
     @property
     def added(self) -> list[str]:
         """The new files, without renamed ones."""
-        return [name for name in self.to_read if name not in self.listed and name not in self.renamed]
+        renamed = self.renamed
+        return [name for name in self.to_read if name not in self.listed and name not in renamed]
 
     @property
     def changed(self) -> list[str]:

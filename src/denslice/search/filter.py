@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,11 @@ from denslice.scalars import is_whole
 from denslice.search.query import NO_ROWS
 from denslice.store.docs_sqlite import Documents, kind_and_value
 from denslice.store.field_values import PRESENT
+from denslice.store.recent_masks import RowMask
 from denslice.store.segment import Segment
 
 OPERATORS = ("eq", "ne", "in", "gt", "gte", "lt", "lte", "exists")
 DEEPEST = 32  # levels of a filter
-RowMask = npt.NDArray[np.bool_]
 Fields = Mapping[str, Any]
 
 
@@ -98,14 +99,20 @@ def named_fields(filter: Filter) -> set[str]:
 
 
 def passing(filter: Filter, segment: Segment, filterable: Sequence[str]) -> npt.NDArray[np.uint8]:
-    """Return a 1 for each row of the segment that passes, from the tables of filterable fields where possible."""
+    """Return a 1 for each row of the segment that passes; the latest filters are remembered."""
+    found = partial(_passing, filter, segment, filterable)
+    return segment.documents.recent_masks.mask(repr(filter), segment.rows, found).view(np.uint8)
+
+
+def _passing(filter: Filter, segment: Segment, filterable: Sequence[str]) -> RowMask:
+    """Return whether each row passes, from the tables of filterable fields where possible."""
     parts = filter.parts if isinstance(filter, Every) else (filter,)
     quick = [part for part in parts if _is_indexed(part, filterable)]
     slow = [part for part in parts if not _is_indexed(part, filterable)]
     mask = _indexed(Every(tuple(quick)), segment.documents, segment.rows)
     for row, fields in segment.documents.fields(np.flatnonzero(mask).tolist()) if slow else ():
         mask[row] = matches(Every(tuple(slow)), fields)
-    return mask.astype(np.uint8)
+    return mask
 
 
 def _parse_item(key: object, value: Any, depth: int) -> Filter:

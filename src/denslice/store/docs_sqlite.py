@@ -25,6 +25,7 @@ from denslice.records import Doc, Place, filter_fields
 from denslice.store.field_values import BOOLEAN, NULL, NUMBER, PRESENT, STRING, FieldValues
 from denslice.store.files import StoredFile, damaged
 from denslice.store.folder import Folder
+from denslice.store.recent_masks import RecentMasks
 
 DOCS_FILE = "docs.sqlite"
 SCHEMA = (
@@ -124,6 +125,7 @@ class Documents:
         self._lock = threading.Lock()
         self._connection = self._opened()
         self._field_values: dict[str, FieldValues] = {}  # by field
+        self.recent_masks = RecentMasks()
 
     def fetch(self, rows: Sequence[int]) -> dict[int, Doc]:
         """Return the documents of these rows."""
