@@ -7,7 +7,7 @@ from typing import Any
 
 from contender_runs import table as contender_table
 from denslice.reproduce.table_page import markdown
-from journal import ROOT, Line, cited, lines
+from journal import Line, cited, lines
 from recall_plot import time_by_documents
 
 SHOWN = {"hybrid": (10, 100), "dense": (10,), "lexical": (10, 1_000)}
@@ -20,11 +20,8 @@ CURVES = {  # of the picture: mode, k and pruning
 
 
 def large_tables() -> dict[str, str]:
-    """Return the tables by name, and draw the picture."""
-    texts = _lines("texts")[-1]
-    newest = {(line["configuration"]["documents"], line["configuration"]["changed"]): line for line in _lines("topics")}
-    topics = [newest[size] for size in sorted(newest)]
-    (ROOT / "docs" / "large_collections.svg").write_bytes(time_by_documents(curves(topics)))
+    """Return the tables by name."""
+    texts, topics = _lines("texts")[-1], _topics()
     builds = {line["configuration"]["documents"]: line for line in lines("build_topics")}
     tables = {
         "texts": f"{markdown(*of_texts(texts))}\n\n{cited('large_collections', [texts])}",
@@ -39,6 +36,11 @@ def large_tables() -> dict[str, str]:
     changed = lines("large_changes")[-1]
     tables["changes"] = f"{markdown(*of_changes(changed))}\n\n{cited('large_changes', [changed])}"
     return tables
+
+
+def large_plots() -> dict[str, bytes]:
+    """Return the picture by its file name."""
+    return {"large_collections.svg": time_by_documents(curves(_topics()))}
 
 
 def of_texts(line: Line) -> tuple[list[str], list[list[str]]]:
@@ -112,6 +114,12 @@ def curves(some: Sequence[Line]) -> dict[str, list[tuple[int, float]]]:
         name: [(line["configuration"]["documents"], _row(line, *asked)["p50_ms"]) for line in whole]
         for name, asked in CURVES.items()
     }
+
+
+def _topics() -> list[Line]:
+    """Return the newest run of each collection of topics, by size."""
+    newest = {(line["configuration"]["documents"], line["configuration"]["changed"]): line for line in _lines("topics")}
+    return [newest[size] for size in sorted(newest)]
 
 
 def _lines(source: str) -> list[Line]:

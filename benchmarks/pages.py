@@ -19,9 +19,9 @@ import three_node_cluster
 from denslice.bench.bench_table import MISSED, is_good, reported, table
 from denslice.capacity.plan import CapacityPlan, Need, plan, rates
 from denslice.reproduce.table_page import markdown, refresh
-from evidence_pages import evidence_tables
+from evidence_pages import evidence_plots, evidence_tables
 from journal import RESULTS, ROOT, Line, cited, lines
-from large_pages import large_tables
+from large_pages import large_plots, large_tables
 from product_pages import product_tables
 from recall_plot import SECONDS, quality_against_seconds, recall_against_time, time_against_size
 from reproduction_pages import reproduction_tables
@@ -33,8 +33,16 @@ KINDS = ("whole", "passages")  # of an index of long documents
 
 
 def main() -> None:
-    """Refresh every page."""
-    tables = {
+    """Refresh every page, and draw the plots."""
+    for page, tables in page_tables().items():
+        refresh(DOCS / f"{page}.md", tables)
+    for name, drawn in plots().items():
+        (DOCS / name).write_bytes(drawn)
+
+
+def page_tables() -> dict[str, dict[str, str]]:
+    """Return the tables of each page by name."""
+    return {
         "agents": {"agent_reading": agent_reading()},
         "benchmarks": cpu(),
         "evidence": evidence_tables(),
@@ -59,8 +67,15 @@ def main() -> None:
         "training": train_tables() | {"speed": speed()},
         "words-measured": word_tables(),
     }
-    for page, some in tables.items():
-        refresh(DOCS / f"{page}.md", some)
+
+
+def plots() -> dict[str, bytes]:
+    """Return the plots by file name."""
+    shown, sizes = _shown_cpu()
+    drawn = {f"benchmarks/{name}.svg": recall_against_time(shown[name]) for name in ("million", "acl")}
+    drawn["benchmarks/size.svg"] = time_against_size(sizes)
+    drawn["quality_by_seconds.svg"] = quality_against_seconds(lines("quality_by_seconds")[-1])
+    return drawn | large_plots() | evidence_plots()
 
 
 # --- agents.md
@@ -172,16 +187,24 @@ MILLION, ACL, BM25 = "splade-like-1000000", "acl-splade", "acl-title-abstract, B
 
 
 def cpu() -> dict[str, str]:
-    """Return the tables of the newest runs of `denslice bench cpu`, and draw their plots."""
-    newest = {(line["collection"], line["slices"]): line for line in _cpu_lines()}
-    shown = {"million": newest[MILLION, 768], "acl": newest[ACL, 4096], "bm25": newest[BM25, 768]}
-    for name in ("million", "acl"):
-        (DOCS / "benchmarks" / f"{name}.svg").write_bytes(recall_against_time(shown[name]))
-    sizes = [line for (collection, _), line in newest.items() if collection.startswith("splade-like")]
-    sizes.sort(key=lambda line: int(line["figures"]["documents"]))
-    (DOCS / "benchmarks" / "size.svg").write_bytes(time_against_size(sizes))
+    """Return the tables of the newest runs of `denslice bench cpu`."""
+    shown, sizes = _shown_cpu()
     made = {name: f"{table(line)}\n\n{cited('bench_cpu', [line])}" for name, line in shown.items()}
+    newest = cpu_runs()
     return made | {"slices": _by_slices([newest[ACL, 768], newest[ACL, 4096]]), "sizes": _by_size(sizes)}
+
+
+def _shown_cpu() -> tuple[dict[str, Line], list[Line]]:
+    """Return the runs that have a table of their own by its name, and those of collections alike by size."""
+    newest = cpu_runs()
+    shown = {"million": newest[MILLION, 768], "acl": newest[ACL, 4096], "bm25": newest[BM25, 768]}
+    sizes = [line for (collection, _), line in newest.items() if collection.startswith("splade-like")]
+    return shown, sorted(sizes, key=lambda line: int(line["figures"]["documents"]))
+
+
+def cpu_runs() -> dict[tuple[str, int], Line]:
+    """Return the newest run of `denslice bench cpu` by collection and number of slices."""
+    return {(line["collection"], line["slices"]): line for line in _cpu_lines()}
 
 
 def _cpu_lines() -> list[Line]:
@@ -252,7 +275,8 @@ def gpu() -> dict[str, str]:
         if not one["name"].startswith(NOT_SHOWN):
             every = [other["p50_ms"] for run in runs for other in run["figures"] if _same_search(one, other)]
             place = [one["gates"], str(one["slices"]), one["name"]]
-            times = [f"{one['p50_ms']:.3f}", f"{one['p95_ms']:.3f}", f"{min(every):.3f} to {max(every):.3f}"]
+            spread = f"{min(every):.3f} to {max(every):.3f}" if len(every) > 1 else ""
+            times = [f"{one['p50_ms']:.3f}", f"{one['p95_ms']:.3f}", spread]
             rows.append([*place, *times, f"{one['queries_a_second']:,}" if "queries_a_second" in one else ""])
     head = ["gates", "slices", "search", "p50 ms", "p95 ms", f"p50 of {len(runs)} runs", "queries/s"]
     asked, earlier = newest["configuration"], ", ".join(run["commit"] for run in runs[:-1])
@@ -428,9 +452,8 @@ def adds() -> str:
 
 
 def by_seconds() -> str:
-    """Return nDCG@10 by seconds since the start, and draw it."""
+    """Return nDCG@10 by seconds since the start."""
     line = lines("quality_by_seconds")[-1]
-    (DOCS / "quality_by_seconds.svg").write_bytes(quality_against_seconds(line))
     found = {one["name"]: one["points"] for one in line["figures"]["contenders"]}
     ends = [points[-1]["seconds"] for points in found.values()]
     times = [time for time in SECONDS if min(ends) < time < max(ends)]

@@ -5,17 +5,33 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from denslice.reproduce.paper_figures import TABLE1, UNICOIL
 from denslice.reproduce.table_page import markdown
 from journal import ROOT
 
 COLLECTIONS = ("acl-title-abstract", "medquad")
 MODEL = "splade"  # of the figure
+SLICES = (768, 256, 128)
 Told = dict[str, Any]
 
 
 def reproduction_tables() -> dict[str, str]:
     """Return the tables by name."""
-    return {"theta": theta(), "collisions": collisions()}
+    return {"losses": losses(), "theta": theta(), "collisions": collisions()}
+
+
+def losses() -> str:
+    """Return the share of MRR@10 that the paper's method loses by number of slices, beside the paper's own figures."""
+    head = ["model", "collection", *(f"{slices} slices" for slices in SLICES), f"weights lost, {SLICES[-1]} slices"]
+    whole = TABLE1[UNICOIL, None].rr
+    rows = [["unicoil", "MS MARCO, the paper", *(_percent(1 - TABLE1[UNICOIL, m].rr / whole) for m in SLICES), ""]]
+    for model in ("unicoil", "splade", "bm25"):
+        for name in COLLECTIONS:
+            cells = {one["slices"]: one for one in _told(name, "table1")["cells"] if _is_paper_method(one, model)}
+            whole = cells[None]["means"]["RR@10"]
+            lost = [_percent(1 - cells[m]["means"]["RR@10"] / whole) for m in SLICES]
+            rows.append([model, name, *lost, f"{100 * cells[SLICES[-1]]['lost']:.0f} %"])
+    return markdown(head, rows)
 
 
 def theta() -> str:
@@ -61,3 +77,14 @@ def collisions() -> str:
 def _told(collection: str, name: str) -> Told:
     told: Told = json.loads((ROOT / "docs" / "reproduction" / collection / f"{name}.json").read_text(encoding="utf-8"))
     return told
+
+
+def _is_paper_method(cell: Told, model: str) -> bool:
+    """Return whether a cell of table 1 is of a model without slices, or sliced as in the paper."""
+    return cell["model"] == model and (
+        cell["slices"] is None or (cell["slicing"], cell["query"]) == ("stride", "sliced")
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
