@@ -22,7 +22,7 @@ from denslice.reproduce.table_page import markdown, refresh
 from evidence_pages import evidence_plots, evidence_tables
 from journal import RESULTS, ROOT, Line, cited, lines
 from large_pages import large_plots, large_tables
-from product_pages import product_tables
+from product_pages import product_plots, product_tables
 from recall_plot import SECONDS, quality_against_seconds, recall_against_time, time_against_size
 from reproduction_pages import reproduction_tables
 from train_pages import train_tables, training_speeds
@@ -75,7 +75,7 @@ def plots() -> dict[str, bytes]:
     drawn = {f"benchmarks/{name}.svg": recall_against_time(shown[name]) for name in ("million", "acl")}
     drawn["benchmarks/size.svg"] = time_against_size(sizes)
     drawn["quality_by_seconds.svg"] = quality_against_seconds(lines("quality_by_seconds")[-1])
-    return drawn | large_plots() | evidence_plots()
+    return drawn | large_plots() | evidence_plots() | product_plots()
 
 
 # --- agents.md

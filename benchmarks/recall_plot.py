@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from typing import Any
 
 from denslice.bench.bench_table import reported, scaled
@@ -22,6 +23,7 @@ OURS, INK, GRID = "#0b6e4f", "#444444", "#e5e5e5"
 COLOURS = ("#d1495b", "#edae49", "#00798c", "#8d99ae", "#5f4b8b", "#b07d62")
 MARKERS = "osD^vP"
 LEAST = 0.75  # recall below it is not shown
+MILLISECONDS = (0.1, 0.2, 0.3, 0.5, 1, 2, 3, 5, 10)
 SECONDS = (0.3, 1, 3, 10, 30, 100, 300, 1000, 3000)  # marked on the axis
 
 
@@ -96,9 +98,27 @@ def recall_by_milliseconds(panels: Mapping[str, Mapping[str, Any]]) -> bytes:
             style = {"color": colour, "marker": marker, "markersize": 9 if marker == "*" else 6}
             panel.plot(*zip(*places, strict=True), linestyle="none", label=name, **style)
         panel.set(title=title, xscale="log", xlabel="milliseconds a query, p50, one core", ylabel="recall@10")
-        panel.xaxis.set_major_formatter("{x:g}")
+        _plain_ticks(panel, MILLISECONDS)
         panel.grid(color=GRID, linewidth=0.6)
         panel.legend(frameon=False, fontsize=8)
+    return _svg(figure)
+
+
+def quality_by_first_answer(places: Mapping[str, tuple[float, float]], title: str) -> bytes:
+    """Return an SVG with a point for each product: seconds to the first answer, and nDCG@10."""
+    figure = _figure(8.4, 3.8)
+    panel = figure.subplots()
+    others = zip(cycle(COLOURS), cycle(MARKERS + MARKERS[1:] + MARKERS[0]), strict=False)
+    for name, (seconds, ndcg) in places.items():
+        colour, marker = (OURS, "*") if name.startswith("denslice") else next(others)
+        size = 12 if marker == "*" else 6
+        panel.plot(seconds, ndcg, linestyle="none", color=colour, marker=marker, markersize=size, label=name)
+        if marker == "*":
+            panel.annotate(name, (seconds, ndcg), textcoords="offset points", xytext=(8, -3), fontsize=8)
+    panel.set(xscale="log", xlabel="seconds to the first answer, two cores", ylabel="nDCG@10, mean", title=title)
+    _plain_ticks(panel, SECONDS)
+    panel.grid(color=GRID, linewidth=0.6)
+    panel.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5))
     return _svg(figure)
 
 
@@ -119,13 +139,19 @@ def quality_against_seconds(line: Line) -> bytes:
     cores = line["hardware"]["cores"]
     panel.set(xscale="log", xlabel=f"seconds since the start, {cores} cores", ylabel="nDCG@10")
     panel.set(xlim=(first, last), ylim=(bottom, None))
-    panel.set_xticks([tick for tick in SECONDS if first <= tick <= last])
-    panel.xaxis.set_major_formatter("{x:g}")
-    panel.xaxis.set_minor_formatter("")
+    _plain_ticks(panel, SECONDS)
     panel.grid(color=GRID, linewidth=0.6)
     panel.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5))
     figure.suptitle(f"{line['configuration']['collection']}, {figures['documents']:,} documents", fontsize=10)
     return _svg(figure)
+
+
+def _plain_ticks(panel: Any, ticks: Sequence[float]) -> None:
+    """Mark those of the numbers that the axis reaches, and write them without powers of ten."""
+    first, last = panel.get_xlim()
+    panel.set_xticks([tick for tick in ticks if first <= tick <= last])
+    panel.xaxis.set_major_formatter("{x:g}")
+    panel.xaxis.set_minor_formatter("")
 
 
 def _coloured(contenders: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], str, str]]:

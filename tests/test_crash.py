@@ -22,17 +22,17 @@ def run(*options: str) -> str:
 
 
 def test_a_writer_killed_at_random_moments_leaves_the_last_commit() -> None:
-    assert "12 kills at random moments" in run("--kills", "12", "--steps")
+    assert "8 kills at random moments" in run("--kills", "8", "--steps")
 
 
 def test_a_kill_before_any_step_of_an_add_or_a_merge_leaves_the_last_commit_or_the_new_one() -> None:
-    told = run("--kills", "0", "--every", "5", "--steps", "add:kill", "merge:kill")
+    told = run("--kills", "0", "--every", "9", "--steps", "add:kill", "merge:kill")
     assert "add kill after the commit" in told
     assert "merge kill after the commit" in told
 
 
 def test_an_interrupt_or_a_failing_disk_at_any_step_leaves_the_last_commit_or_the_new_one() -> None:
-    told = run("--kills", "0", "--every", "3", "--steps", "delete:interrupt", "delete:fail", "update:fail", "add:fail")
+    told = run("--kills", "0", "--every", "7", "--steps", "delete:interrupt", "delete:fail", "update:fail", "add:fail")
     assert "delete interrupt after the commit" in told
     assert all(f"{does} fail after the commit" in told for does in ("delete", "update", "add"))
 

@@ -17,7 +17,7 @@ from denslice import Index
 from denslice.serve.limits import Access
 from serving import KEY, live
 
-EXAMPLES = 25
+EXAMPLES = 12
 AUTHORIZED = {"Authorization": f"Bearer {KEY}"}
 
 

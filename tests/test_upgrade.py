@@ -191,7 +191,7 @@ def test_an_upgrade_that_ends_at_any_step_loses_nothing_and_can_be_done_again(
 ) -> None:
     MAKE[what](tmp_path / "old")
     expected = state(tmp_path / "old")
-    path, step, every = tmp_path / "copy", 0, 5 if what == "format-2-vectors" else 13
+    path, step, every = tmp_path / "copy", 0, 9 if what == "format-2-vectors" else 23
     while True:
         shutil.copytree(tmp_path / "old", path)
         ended = with_fault(lambda: upgrade(path), step, FAULTS[fault])

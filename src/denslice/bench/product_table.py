@@ -15,7 +15,7 @@ UNKNOWN = "–"
 SAME = ("commit", "product", "configuration", "hardware")  # of a line that is there already
 HEAD = (
     "", "ranks by", "first answer, s", "lines of code", "documents/s", "{judged}", "p50, p95 ms",
-    "with a filter, ms", "memory, GB: building, searching", "disk, MB", "lost, twice after {kills} kills",
+    "with a filter, ms", "memory, GB: building, searching", "disk, MB", "lost, twice (kills)",
     "seen at once", "explanation",
 )  # fmt: skip
 
@@ -24,7 +24,7 @@ def product_table(lines: Sequence[ProductLine]) -> str:
     """Return a row for each product, and one for MiniLM, whose share is in the rows of products that need it."""
     asked = lines[0]["configuration"]
     judged = asked["judged"]
-    head = [column for name in HEAD for column in _columns(name, judged, asked["kills"])]
+    head = [column for name in HEAD for column in _columns(name, judged)]
     rows = [_row(line, judged) for line in lines]
     needing = [line for line in lines if line["figures"]["needs_minilm"]]
     return markdown(head, [*rows, *([_minilm_row(needing[-1], len(head))] if needing else [])])
@@ -36,8 +36,8 @@ def has_line(path: Path, line: ProductLine) -> bool:
     return any(all(json.loads(one).get(name) == line[name] for name in SAME) for one in known)
 
 
-def _columns(name: str, judged: Sequence[str], kills: int) -> list[str]:
-    return [f"nDCG@10 {one}" for one in judged] if name == "{judged}" else [name.format(kills=kills)]
+def _columns(name: str, judged: Sequence[str]) -> list[str]:
+    return [f"nDCG@10 {one}" for one in judged] if name == "{judged}" else [name]
 
 
 def is_quiet(line: ProductLine) -> bool:
@@ -64,10 +64,15 @@ def _row(line: ProductLine, judged: Sequence[str]) -> list[str]:
     ]
 
 
+def first_seconds(line: ProductLine) -> float:
+    """Return the seconds to the first answer, with those of MiniLM for a product that needs it."""
+    minilm = line["minilm"]["seconds"] if line["minilm"] else 0.0
+    return float(line["figures"]["first_seconds"] + minilm)
+
+
 def _timed_cells(line: ProductLine) -> list[str]:
     """Return the first answer, documents a second, and searches without and with a filter."""
-    found, minilm = line["figures"], line["minilm"]
-    seconds = found["first_seconds"] + (minilm["seconds"] if minilm else 0.0)
+    found, minilm, seconds = line["figures"], line["minilm"], first_seconds(line)
     first = f"{seconds:,.0f}" + (f" ({found['first_seconds']:,.0f} + MiniLM)" if minilm else "")
     searches = [_times(found[name], line["configuration"]["k"]) for name in ("search", "filtered")]
     return [first, f"{line['configuration']['documents'] / seconds:,.0f}", *searches]
@@ -83,7 +88,7 @@ def _kills(found: Mapping[str, Any] | None) -> str:
     """Return how many documents were lost, or twice there, and what stays so when everything is added again."""
     if found is None:
         return "not measured"
-    told = f"{found['lost']:,}, {found['twice']:,}"
+    told = f"{found['lost']:,}, {found['twice']:,} ({found['kills']})"
     if found["lost_for_good"] or found["twice_then"]:
         told += f"; added again: {found['lost_for_good']:,}, {found['twice_then']:,}"
     return told + (f"; {found['unopened']} times it did not open" if found["unopened"] else "")
