@@ -91,7 +91,7 @@ def _kills(found: Mapping[str, Any] | None) -> str:
     told = f"{found['lost']:,}, {found['twice']:,} ({found['kills']})"
     if found["lost_for_good"] or found["twice_then"]:
         told += f"; added again: {found['lost_for_good']:,}, {found['twice_then']:,}"
-    return told + (f"; {found['unopened']} times it did not open" if found["unopened"] else "")
+    return told + (f"; {found['unopened']} of {found['kills']} did not open" if found["unopened"] else "")
 
 
 def _seen(seen: Mapping[str, bool]) -> str:
