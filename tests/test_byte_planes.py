@@ -32,7 +32,7 @@ def drawn(count: int, width: int, seed: int = 1) -> Halves:
 
 
 @given(halves)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_vectors_on_the_grid_stay_as_they_are(vectors: Halves) -> None:
     rounded = on_grid(vectors)
     assert np.isfinite(rounded.astype(np.float32)).all()

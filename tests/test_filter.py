@@ -565,7 +565,7 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> list[Index]:
 
 
 @pytest.mark.filterwarnings("ignore::denslice.DensliceWarning")  # of fields that no document has
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(WHERES, st.lists(st.sampled_from(WORDS), min_size=1, max_size=4), st.integers(1, 40))
 @example({"year": {"gte": 2020}}, ["ant", "fox"], 5)
 @example({"not": {"year": 2020}, "a": {"exists": True}}, ["bee"], 10)

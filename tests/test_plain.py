@@ -79,7 +79,7 @@ def run_in(folder: Path, code: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     docs=hnp.arrays(np.float32, st.tuples(st.integers(1, 30), st.just(VOCAB)), elements=st.just(0) | WEIGHTS),
     data=st.data(),
@@ -140,7 +140,7 @@ def test_only_exact_searches_of_few_weights_are_done_in_numpy(tmp_path: Path) ->
     assert not two_stage.is_plain(Parts(Snapshot(many.path).segments), SearchOptions(3))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     rows=hnp.arrays(np.float32, st.tuples(st.integers(0, 8), st.just(VOCAB)), elements=st.integers(-1, 3)),
     slice_of=hnp.arrays(np.int64, VOCAB, elements=st.integers(-1, 4)),
@@ -153,7 +153,7 @@ def test_sorting_keeps_of_each_slice_what_the_compiled_loop_keeps(rows: np.ndarr
     assert array_ops.largest_by_sorting(*arrays).tolist() == array_loops.largest_per_slice(*arrays).tolist()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 255)), max_size=6), max_size=6))
 def test_sorting_orders_postings_as_the_compiled_loop_does(lists: list[list[tuple[int, int]]]) -> None:
     from denslice import array_loops

@@ -59,7 +59,7 @@ BODIES = st.builds(
 @example(b'{"query": "cats", "k": 10, "k": 1}')
 @example('{"query": "cats"}'.encode("utf-16"))
 @example(b'{"query": "cats", "where": ' + b'{"not": ' * 3_000 + b"{}" + b"}" * 3_001)
-@settings(max_examples=150, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_every_body_is_answered_as_by_the_described_route(both: Clients, body: bytes) -> None:
     answers = [one.post("/search", content=body, headers={"Content-Type": "application/json"}) for one in both]
     short, long = [_comparable(answer.json()) for answer in answers]
@@ -90,7 +90,7 @@ def test_plain_searches_take_the_short_way(both: Clients, monkeypatch: pytest.Mo
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=10,
 ))  # fmt: skip
-@settings(max_examples=200, deadline=None, database=None, derandomize=True)
+@settings(max_examples=80, deadline=None, database=None, derandomize=True)
 def test_json_is_what_python_writes(value: Any) -> None:
     assert json.loads(json_bytes(value)) == value
 

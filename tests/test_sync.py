@@ -48,7 +48,7 @@ def ids(index: Index) -> list[str]:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_after_any_edits_and_kills_an_index_is_as_a_new_one_of_the_folder(tmp_path: Path, seed: int) -> None:
-    assert live_through(tmp_path, 4, seed, {"encoder": "bm25"})
+    assert live_through(tmp_path, 3, seed, {"encoder": "bm25"})
 
 
 def test_reused_passages_make_the_same_index_to_the_last_bit(tmp_path: Path) -> None:
