@@ -13,7 +13,7 @@ from recall_plot import recall_by_milliseconds
 from train_pages import Scored, difference, newest
 
 FIVE = ("scifact:test", "squad-dev:test", "fiqa-judged:test", "cranfield:test", "npl:test")
-UNRELATED = FIVE[2:]
+UNRELATED = FIVE[2:]  # no question of their kind was trained on
 NORMAL = 1.96  # standard deviations within which 95 % lie
 RARE = 3.0  # what happened in none of n cases happens in at most 3 / n of all, with a confidence of 95 %
 
@@ -69,6 +69,11 @@ def evidence() -> dict[str, Evidence]:
     }
 
 
+def newest_quality() -> Line:
+    """Return the last line that has all five collections."""
+    return [line for line in lines("quality") if set(FIVE) <= line["figures"]["ndcg@10"].keys()][-1]
+
+
 def machine(line: Line) -> str:
     """Return where a line was measured."""
     found = line["hardware"]
@@ -85,13 +90,10 @@ def machine(line: Line) -> str:
 def exact() -> Evidence:
     """Return how many of the best documents by the definition are found without pruning."""
     line = lines("word_contenders")[-1]
-    asked = line["configuration"]["queries"] // 2  # the others chose settings
-    found = _setting(line["figures"]["denslice, words"], 100, {"pruning": 0.0})
-    most = f"no miss in {asked} questions: at most {_percent(RARE / asked)} of questions have one"
-    return Evidence(
-        f"{found['recall@100']:.4f} of the 100 best", most,
-        "python benchmarks/word_contenders.py WORK --python PYTHON --documents 1000000", "word_contenders", [line],
-    )  # fmt: skip
+    asked, recall = _timed_queries(line), _exact_by_words(line)["recall@100"]
+    none = f"no miss in {asked} questions: at most {_percent(RARE / asked)} of questions have one"
+    told = none if recall == 1 else f"at most ± {_half(recall, asked):.4f}, {asked} questions"
+    return Evidence(f"{recall:.4f} of the 100 best", told, WORDS, "word_contenders", [line])
 
 
 def slices() -> Evidence:
@@ -99,8 +101,8 @@ def slices() -> Evidence:
     runs = newest()
     found = difference(runs, Scored("unicoil", "lexical"), Scored("unicoil", "lexical-768"))
     whole = fmean(line["measures"]["lexical"]["RR@10"] for line in runs["unicoil"].values())
-    told = f"{found.mean:.4f} ± {found.half:.4f}, {_seeds(found.seeds)}, 1,000 queries"
     some = list(runs["unicoil"].values())
+    told = f"{found.mean:.4f} ± {found.half:.4f}, {_asked(found.seeds, some)}"
     return Evidence(f"{_percent(found.mean / whole)} of RR@10 is lost", told, TRAINING, "train_acl", some)
 
 
@@ -109,18 +111,13 @@ def joint() -> Evidence:
     runs = newest()
     found = difference(runs, Scored("splade-dense", "joint"), Scored("splade", "lexical"))
     some = [*runs["splade-dense"].values(), *runs["splade"].values()]
-    return Evidence(
-        f"{found.mean:+.3f} RR@10",
-        f"± {found.half:.3f}, {_seeds(found.seeds)}, 1,000 queries",
-        TRAINING,
-        "train_acl",
-        some,
-    )
+    told = f"± {found.half:.3f}, {_asked(found.seeds, some)}"
+    return Evidence(f"{found.mean:+.3f} RR@10", told, TRAINING, "train_acl", some)
 
 
 def ahead_of(way: str, collections: Sequence[str]) -> Evidence:
     """Return how far the embedded model is ahead of another way to search, in the mean of collections."""
-    line = [one for one in lines("quality") if set(FIVE) <= one["figures"]["ndcg@10"].keys()][-1]
+    line = newest_quality()
     some = [line["figures"]["ndcg@10"][name][way] for name in collections]
     queries = sum(line["figures"]["queries"][name] for name in collections)
     half = sqrt(sum(one["half"] ** 2 for one in some)) / len(some)
@@ -160,39 +157,39 @@ def quick() -> Evidence:
 def words() -> Evidence:
     """Return the time of exact search by words beside the fastest other engine."""
     line = lines("word_contenders")[-1]
-    ours = [one["p50_ms"] for one in line["figures"]["denslice, words"]["settings"] if one["k"] == 10]
+    ours = [one for one in line["figures"]["denslice, words"]["settings"] if one["k"] == 10]
+    times, recall = [one["p50_ms"] for one in ours], min(one["recall@10"] for one in ours)
     others = {
         name: (one["p50_ms"], one["recall@10"])
         for name, found in line["figures"].items() if not name.startswith("denslice")
         for one in found["settings"] if one["k"] == 10
     }  # fmt: skip
     told = ", ".join(f"{name} {ms:.2f} ms at {recall:.3f}" for name, (ms, recall) in sorted(others.items()))
-    return Evidence(
-        f"{min(ours):.2f} to {max(ours):.2f} ms", f"two medians of 200 questions in one run; recall@10 1.000; {told}",
-        "python benchmarks/word_contenders.py WORK --python PYTHON --documents 1000000", "word_contenders", [line],
-    )  # fmt: skip
+    told = f"{len(times)} medians of {_timed_queries(line)} questions in one run; recall@10 {recall:.3f}; {told}"
+    return Evidence(f"{min(times):.2f} to {max(times):.2f} ms", told, WORDS, "word_contenders", [line])
 
 
 def hybrid() -> Evidence:
     """Return time and recall of hybrid search of real passages by default."""
     some = [line for line in lines("large_collections") if line["configuration"].get("source") in (None, "texts")]
-    return _pruned(some, "300,000 passages", "QUERIES.jsonl …")
+    return _pruned(some, "passages", "QUERIES.jsonl …")
 
 
 def by_size() -> Evidence:
     """Return the same for the largest collection."""
     some = [line for line in lines("large_collections") if line["configuration"]["documents"] == 8_841_823]
-    return _pruned(some, "8,841,823 documents", "--topics")
+    return _pruned(some, "documents", "--topics")
 
 
 def on_gpu() -> Evidence:
     """Return the time of exact lexical search on a GPU, to numbers of documents and to texts."""
     runs = lines("gpu")
-    each = [_gpu(run, "exact, 64 weights") for run in runs]
+    each = [_gpu(run, "exact, 64 weights")["p50_ms"] for run in runs]
     texts = _gpu(runs[-1], "exact, 64 weights, to 10 texts")
+    k = runs[-1]["configuration"]["k"]
     return Evidence(
-        f"{each[-1]:.2f} ms to the numbers of 1,000 documents, {texts:.2f} ms to the texts of ten",
-        f"medians of 500 searches; {min(each):.2f} to {max(each):.2f} ms in {len(runs)} runs",
+        f"{each[-1]:.2f} ms to the numbers of {k:,} documents, {texts['p50_ms']:.2f} ms to the texts of ten",
+        f"medians of {texts['times']} searches; {min(each):.2f} to {max(each):.2f} ms in {len(runs)} runs",
         "denslice bench gpu", "gpu", runs,
     )  # fmt: skip
 
@@ -207,17 +204,18 @@ def kills() -> Evidence:
 
 # --- parts
 
-ENCODERS = "bm25 minilm=MODEL mini"
+ENCODERS = "bm25 'BM25 + MiniLM=MODEL' mini"
+WORDS = "python benchmarks/word_contenders.py WORK --python PYTHON --documents 1000000"
 TRAINING = "python benchmarks/train_acl.py DATA BACKBONE WORK"
 
 
 def _pruned(some: Sequence[Line], what: str, asked_from: str) -> Evidence:
     found = [_row(line) for line in some]
     times, asked = [one["p50_ms"] for one in found], some[-1]["configuration"]["queries"]
-    recall = found[-1]["recall@10"]
+    recall, size = found[-1]["recall@10"], some[-1]["configuration"]["documents"]
     spread = f"{min(times):.2f} to {max(times):.2f} ms in {len(times)} runs of changing code"
     return Evidence(
-        f"{times[-1]:.2f} ms for {what}, with {recall:.4f} of the ten best found",
+        f"{times[-1]:.2f} ms for {size:,} {what}, with {recall:.4f} of the ten best found",
         f"{spread}; recall at most ± {_half(recall, asked):.3f}, {asked} questions",
         f"python benchmarks/large_collections.py INDEX {asked_from}", "large_collections", some,
     )  # fmt: skip
@@ -228,14 +226,17 @@ def _row(line: Line) -> Mapping[str, Any]:
     return next(one for one in line["figures"]["hybrid"] if (one["k"], one["pruning"]) == (10, 0.3))
 
 
-def _setting(contender: Mapping[str, Any], k: int, setting: Mapping[str, Any]) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = next(one for one in contender["settings"] if one["k"] == k and one["setting"] == setting)
-    return found
+def _exact_by_words(line: Line) -> Mapping[str, Any]:
+    settings = line["figures"]["denslice, words"]["settings"]
+    return next(one for one in settings if one["k"] == 100 and one["setting"] == {"pruning": 0.0})
 
 
-def _gpu(run: Line, name: str) -> float:
-    found: float = next(one["p50_ms"] for one in run["figures"] if (one["name"], one["gates"]) == (name, "uniform"))
-    return found
+def _timed_queries(line: Line) -> int:
+    return int(line["configuration"]["queries"]) // 2  # the others chose settings
+
+
+def _gpu(run: Line, name: str) -> Mapping[str, Any]:
+    return next(one for one in run["figures"] if (one["name"], one["gates"]) == (name, "uniform"))
 
 
 def _half(mean: float, cases: int) -> float:
@@ -258,5 +259,5 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
-def _seeds(count: int) -> str:
-    return "one seed" if count == 1 else f"{count} seeds"
+def _asked(seeds: int, some: Sequence[Line]) -> str:
+    return f"{'one seed' if seeds == 1 else f'{seeds} seeds'}, {some[0]['queries']:,} queries"

@@ -28,7 +28,7 @@ def main() -> None:
         [sys.executable, SCRIPT, "--kills", str(kills), "--steps"], stdout=subprocess.PIPE, text=True, check=True
     )
     print(done.stdout)
-    figures = {"kills": kills, "lost": 0, "seconds": round(time.perf_counter() - began, 1), "told": done.stdout.strip()}
+    figures = {"kills": kills, "seconds": round(time.perf_counter() - began, 1), "told": done.stdout.strip()}
     print(journal.append("kills", ("numpy",), {"kills": kills}, figures))
 
 

@@ -19,7 +19,7 @@ import three_node_cluster
 from denslice.bench.bench_table import MISSED, is_good, reported, table
 from denslice.capacity.plan import CapacityPlan, Need, plan, rates
 from denslice.reproduce.table_page import markdown, refresh
-from evidence_pages import evidence_plots, evidence_tables
+from evidence_pages import FIVE, UNRELATED, evidence_plots, evidence_tables, newest_quality
 from journal import RESULTS, ROOT, Line, cited, lines
 from large_pages import large_plots, large_tables
 from product_pages import product_plots, product_tables
@@ -305,8 +305,6 @@ def _p50(run: Line, name: str) -> float:
 
 # --- mini.md and lab-notes.md
 
-FIVE = ("scifact:test", "squad-dev:test", "fiqa-judged:test", "cranfield:test", "npl:test")
-UNRELATED = FIVE[2:]  # no question of their kind was trained on
 WAYS = {  # searches of the table, and what they are called there
     "bm25": "BM25",
     "BM25 + MiniLM, dense": "MiniLM",
@@ -323,7 +321,7 @@ LOOKS = ("A", "B", "A, phrases 0.4, λ = 50", "halfway, phrases 0.3, b = 0.4", "
 
 def quality() -> str:
     """Return nDCG@10 of the embedded model and of its baselines, and by how much it is ahead of each."""
-    line = [line for line in lines("quality") if set(FIVE) <= line["figures"]["ndcg@10"].keys()][-1]
+    line = newest_quality()
     found, queries = line["figures"]["ndcg@10"], line["figures"]["queries"]
     rows = []
     for name in FIVE:
