@@ -153,7 +153,9 @@ def test_a_run_appends_one_line_for_each_product_however_often_it_is_resumed(
     assert "tantivy: kill-0" in first.stderr
     assert (again.stderr, again.stdout) == ("", first.stdout)
     (line,) = (json.loads(one) for one in out.read_text(encoding="utf-8").splitlines())
-    assert line["figures"]["ndcg@10"].keys() == {*product_texts.JUDGED}
+    means, values = (line["figures"][name] for name in ("ndcg@10", "ndcg@10_of_queries"))
+    assert means.keys() == {*product_texts.JUDGED}
+    assert means == pytest.approx({name: sum(some) / 2 for name, some in values.items()}, abs=1e-4)
     assert "| tantivy | words |" in first.stdout
     busy, quiet = (line | {"figures": line["figures"] | {"core_share": share}} for share in (0.5, 1.0))
     assert "| tantivy | words | – | 3" in product_table([busy])

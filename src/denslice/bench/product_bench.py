@@ -94,7 +94,8 @@ class ProductBench:
         found["core_share"] = min(one["core_share"] for one in (few, built, searched))
         for name in JUDGED:
             step = self._step(program, f"judged-{name}", partial(self._judged, program, name))
-            found.setdefault("ndcg@10", {})[name] = step["ndcg@10"]
+            for figure in ("ndcg@10", "ndcg@10_of_queries"):
+                found.setdefault(figure, {})[name] = step[figure]
         killed = self._step(program, "kills", lambda: self._killed(program)) if self.kills else None
         shutil.rmtree(self._stores(program), ignore_errors=True)
         return found | {"kills": killed}
@@ -270,7 +271,7 @@ class ProductBench:
         return _spread(took[len(took) // 4 :]) | {"found": round(fmean(found), 2), "asked": len(took)}
 
     def _judged(self, program: ProductProgram, name: str) -> Figures:
-        """Return nDCG@10 of a judged collection."""
+        """Return nDCG@10 of a judged collection, and of each of its queries in the order of the judgements."""
         texts, collection = judged_folder(self.data, self._sized / "folders", name)
         store = self._stores(program) / name / "store"
         self._built(program, texts, store)
@@ -279,10 +280,12 @@ class ProductBench:
         with self._started(program, store) as product:
             product.ask("open")
             for query in collection.queries:
-                found = product.ask("search", text=query.text, k=K)
-                run[query.id] = {ids[id]: 1 / rank for rank, id in enumerate(found, 1)}
+                answer = product.ask("search", text=query.text, k=K)
+                run[query.id] = {ids[id]: 1 / rank for rank, id in enumerate(answer, 1)}
         shutil.rmtree(store.parent)
-        return {"ndcg@10": evaluate(run, collection.qrels, ["nDCG@10"]).means["nDCG@10"]}
+        found = evaluate(run, collection.qrels, ["nDCG@10"])
+        values = [round(one, 4) for one in found.per_query["nDCG@10"].values()]
+        return {"ndcg@10": found.means["nDCG@10"], "ndcg@10_of_queries": values}
 
     def _killed(self, program: ProductProgram) -> Figures:
         """Return what kills did; each one is a step of its own."""
