@@ -21,6 +21,7 @@ from denslice.bench.product_kills import BATCHES, KillTest, copy_store, moments,
 from denslice.bench.product_process import VECTORS, ProductProcess, ProductProgram, core_share, python_of
 from denslice.bench.product_texts import (
     JUDGED,
+    LENGTH,
     PARTS,
     PLANTED,
     SOURCES,
@@ -80,7 +81,7 @@ class ProductBench:
     def configuration(self) -> Figures:
         """Return what the figures depend on."""
         base, added = self._kill_sizes
-        sizes = {"documents": self.documents, "k": K, "questions": len(self.large.questions)}
+        sizes = {"documents": self.documents, "characters": LENGTH, "k": K, "questions": len(self.large.questions)}
         killed = {"kills": self.kills, "killed_base": base, "killed_added": added, "batches": BATCHES}
         return sizes | killed | {"sources": list(SOURCES), "judged": list(JUDGED), "parts": PARTS}
 

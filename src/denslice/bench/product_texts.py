@@ -17,6 +17,7 @@ from denslice.reproduce.collection import Collection, read_collection
 
 SOURCES = ("acl-title-abstract", "medquad", "reuters-headline", "npl")  # of the large folder
 JUDGED = ("fiqa-judged", "cranfield", "npl")  # nothing of them was trained on
+LENGTH = 400  # characters of a text of the large folder, at most: as many words as passages of MS MARCO have
 PARTS = 10  # folders within a folder, by which searches are filtered
 QUESTIONS = 400  # at most: some collections have fewer
 ROOT_NAME = "texts"
@@ -87,7 +88,7 @@ def large_folder(data: Path, work: Path, documents: int) -> TextFolder:
     folder = work / "large"
     if not (folder / ABOUT).exists():
         collections = [read_collection(str(_of(data, name))) for name in SOURCES]
-        texts = [text for name in SOURCES for text in _texts(_of(data, name)) if text.strip()]
+        texts = [_cut(text) for name in SOURCES for text in _texts(_of(data, name)) if text.strip()]
         texts = list(dict.fromkeys(texts))
         if len(texts) < documents:
             raise InputError(f"{data}: {', '.join(SOURCES)} have {len(texts):,} texts, and {documents:,} are wanted")
@@ -135,6 +136,11 @@ def _of(data: Path, name: str) -> Path:
 def _texts(folder: Path) -> list[str]:
     """Return the texts as files hold them: the title is the first line."""
     return [f"{doc.title}\n\n{doc.text}" if doc.title else doc.text for doc in read_docs([folder])]
+
+
+def _cut(text: str) -> str:
+    """Return the beginning of a text, up to the end of a word."""
+    return text if len(text) <= LENGTH else text[: LENGTH + 1].rpartition(" ")[0] or text[:LENGTH]
 
 
 def _some_questions(collection: Collection) -> list[str]:
