@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import shutil
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -33,7 +34,7 @@ RUN_HERE = {"denslice, words": "denslice", "tantivy": "tantivy", "bm25s + Faiss"
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Five small collections in BEIR's layout, each with 25 texts and 2 queries."""
     folder, rng = tmp_path_factory.mktemp("data"), np.random.default_rng(1)
-    for name in {*product_texts.SOURCES, *product_texts.JUDGED}:
+    for name in dict.fromkeys((*product_texts.SOURCES, *product_texts.JUDGED)):
         (folder / name / "qrels").mkdir(parents=True)
         docs = [{"_id": f"{name}{i}", "text": f"{' '.join(rng.choice(WORDS, 8))} {name}{i}"} for i in range(25)]
         asked = [{"_id": f"q{i}", "text": " ".join(docs[i]["text"].split()[:4])} for i in range(2)]
@@ -106,8 +107,12 @@ def test_an_answer_that_is_wrong_or_missing_is_an_error(work: Path, large: TextF
         product.ask("build", folder=str(large.path))
         with pytest.raises(ProductError, match="1 of 63 documents are missing and 0 too many"):
             check_ids(product, [*(doc["id"] for doc in large.docs), "part0/999999.txt"])
-        product.ask("add", docs=[large.planted(0) | {"text": "a fox by the river"}])
-        with pytest.raises(ProductError, match=r"expected the planted part0/000060\.txt"):
+        assert check_answers(product, large) == []
+        fox = {"text": "a fox by the river"}
+        product.ask("add", docs=[large.planted(0) | fox, large.docs[0] | {"text": PLANTED[0].text}])
+        assert check_answers(product, large) == [PLANTED[0].question, f"{PLANTED[0].question} in part0"]
+        product.ask("add", docs=[large.planted(1) | fox, large.docs[1] | {"text": PLANTED[1].text}])
+        with pytest.raises(ProductError, match="found other documents than those planted for"):
             check_answers(product, large)
         with pytest.raises(ProductError, match=r"the program ended; the end of .*log:(.|\n)*KeyError: 'dance'"):
             product.ask("dance")
@@ -157,12 +162,34 @@ def test_a_run_appends_one_line_for_each_product_however_often_it_is_resumed(
     assert means.keys() == {*product_texts.JUDGED}
     assert means == pytest.approx({name: sum(some) / 2 for name, some in values.items()}, abs=1e-4)
     assert "| tantivy | words |" in first.stdout
+    approximate = line | {"figures": line["figures"] | {"missed": ["one", "two"]}}
+    assert "| tantivy | words (2 of 4 planted texts not first) |" in product_table([approximate])
     busy, quiet = (line | {"figures": line["figures"] | {"core_share": share}} for share in (0.5, 1.0))
     assert "| tantivy | words | – | 3" in product_table([busy])
     assert "| tantivy | words | – |" not in product_table([quiet])
     tables = pages.newest_lines([line | {"hardware": {}}, line])  # type: ignore[attr-defined]
     assert tables == [line]
     assert pages.few_table(tables).startswith("|  | first answer of 1,000 texts")  # type: ignore[attr-defined]
+    unkilled = line | {"figures": line["figures"] | {"kills": None}}
+    [merged] = pages.with_kills([unkilled], pages.killed_lines([line, unkilled]))  # type: ignore[attr-defined]
+    assert merged == line
+    best, worse = (
+        line | {"product": name, "figures": line["figures"] | {"ndcg@10_of_queries": dict.fromkeys(means, values)}}
+        for name, values in (("denslice, full", [1.0, 1.0]), ("tantivy", [0.0, 0.5]))
+    )
+    gaps = pages.behind_table([best, worse]).splitlines()  # type: ignore[attr-defined]
+    assert gaps[0] == "|  | fiqa-judged (2 queries) | cranfield (2 queries) | npl (2 queries) | mean |"
+    assert gaps[2:] == ["| tantivy | -0.750 ± 3.177 | -0.750 ± 3.177 | -0.750 ± 3.177 | -0.750 ± 1.834 |"]
+
+
+def test_long_texts_of_the_large_folder_end_with_a_word(data: Path, tmp_path: Path) -> None:
+    longer = tmp_path / "data"
+    shutil.copytree(data, longer)
+    with (longer / product_texts.SOURCES[0] / "corpus.jsonl").open("a") as corpus:
+        corpus.writelines(json.dumps({"_id": text[:9], "text": text}) + "\n" for text in ("meadow " * 70, "x" * 500))
+    texts = {doc["text"] for doc in large_folder(longer, tmp_path, DOCUMENTS + 42).docs}
+    cut = {text for text in texts if text.startswith(("meadow meadow meadow", "xx"))}
+    assert cut == {("meadow " * 57).rstrip(), "x" * product_texts.LENGTH}
 
 
 def test_an_interrupted_encoding_keeps_its_complete_chunks(tmp_path: Path) -> None:

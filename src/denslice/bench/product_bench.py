@@ -195,13 +195,14 @@ class ProductBench:
         """Check and time the store of the large folder, and change a copy of it."""
         with self._started(program, store) as product:
             product.ask("open")
-            check_answers(product, self.large)
+            missed = check_answers(product, self.large)
             question, doc = PLANTED[1].question, self.large.planted(1)
             explained = product.ask("explain", text=question, id=doc["id"])
             pipe = median(product.timed("nothing")[0] for _ in range(100))
         shown = None if explained is None else explained.replace(str(store.parent).lstrip("/"), "STORE")[:1_000]
         figures = self._about(program) | self._times(program, store) | self._changed(program, store)
-        return figures | {"lines": program.lines(), "explained": shown, "pipe_ms": round(1e3 * pipe, 3)}
+        told = {"explained": shown, "pipe_ms": round(1e3 * pipe, 3), "missed": missed}
+        return figures | {"lines": program.lines()} | told
 
     def _changed(self, program: ProductProgram, store: Path) -> Figures:
         """Change a copy of the store; a new process must find exactly what is left."""

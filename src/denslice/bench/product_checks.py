@@ -10,19 +10,28 @@ from denslice.bench.product_process import ProductError, ProductProcess
 from denslice.bench.product_texts import PARTS, PLANTED, DocText, TextFolder
 
 K = 10
+ASKED = 2 * (len(PLANTED) - 1)  # times that a planted document must come first: with and without a filter
+MAY_MISS = ASKED // 2  # so often an approximate index may miss one; more is taken for a mistake
 
 
-def check_answers(product: ProductProcess, texts: TextFolder) -> None:
-    """Raise ProductError unless every document is there once, planted ones are found first, and filters are obeyed."""
+def check_answers(product: ProductProcess, texts: TextFolder) -> list[str]:
+    """Return the questions about planted documents for which an approximate search found another document first.
+
+    Raise ProductError unless every document is there once, filters are obeyed, and most planted documents are found.
+    """
     check_ids(product, [doc["id"] for doc in texts.docs])
+    missed = []
     for at, one in enumerate(PLANTED[:-1]):
         doc = texts.planted(at)
-        _expect(product, doc["id"], first_for(product, one.question), one.question)
-        within = product.ask("search_in", part=doc["part"], text=one.question, k=K)
-        _expect(product, doc["id"], within[0] if within else None, f"{one.question} in {doc['part']}")
-        _check_part(product, within, doc["part"])
         other = f"part{(int(doc['part'].removeprefix('part')) + 1) % PARTS}"
-        _check_part(product, product.ask("search_in", part=other, text=one.question, k=K), other)
+        within, outside = (product.ask("search_in", part=part, text=one.question, k=K) for part in (doc["part"], other))
+        _check_part(product, within, doc["part"])
+        _check_part(product, outside, other)
+        found = {one.question: first_for(product, one.question), f"{one.question} in {doc['part']}": first_of(within)}
+        missed += [question for question, id in found.items() if id != doc["id"]]
+    if len(missed) > MAY_MISS:
+        raise ProductError(f"{product.name}: found other documents than those planted for {missed}")
+    return missed
 
 
 def check_ids(product: ProductProcess, expected: Sequence[str]) -> None:
@@ -36,7 +45,11 @@ def check_ids(product: ProductProcess, expected: Sequence[str]) -> None:
 
 def first_for(product: ProductProcess, question: str) -> str | None:
     """Return the best document."""
-    found: list[str] = product.ask("search", text=question, k=K)
+    return first_of(product.ask("search", text=question, k=K))
+
+
+def first_of(found: Sequence[str]) -> str | None:
+    """Return the first document found, if there is one."""
     return found[0] if found else None
 
 
@@ -68,8 +81,3 @@ def _is_found(product: ProductProcess, doc: DocText, question: str) -> bool:
 def _check_part(product: ProductProcess, found: Sequence[str], part: str) -> None:
     if others := [id for id in found if not id.startswith(f"{part}/")]:
         raise ProductError(f"{product.name}: a search within {part} found {others}")
-
-
-def _expect(product: ProductProcess, expected: str, found: str | None, question: str) -> None:
-    if found != expected:
-        raise ProductError(f"{product.name}: found {found} for {question!r}, expected the planted {expected}")

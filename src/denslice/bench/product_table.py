@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from denslice.bench.product_checks import ASKED
 from denslice.reproduce.table_page import markdown
 
 ProductLine = Mapping[str, Any]
@@ -50,7 +51,7 @@ def _row(line: ProductLine, judged: Sequence[str]) -> list[str]:
     first, rate, *searches = _timed_cells(line) if is_quiet(line) else [UNKNOWN] * 4
     return [
         line["product"],
-        found["search_kind"],
+        _ranks_by(found),
         first,
         str(found["lines"]),
         rate,
@@ -62,6 +63,12 @@ def _row(line: ProductLine, judged: Sequence[str]) -> list[str]:
         _seen(found["seen"]),
         found["explains"],
     ]
+
+
+def _ranks_by(found: Mapping[str, Any]) -> str:
+    """Return how a product ranks, and how often its approximate search missed a planted document."""
+    missed = len(found.get("missed", ()))  # lines of products that missed none may leave it out
+    return str(found["search_kind"]) + (f" ({missed} of {ASKED} planted texts not first)" if missed else "")
 
 
 def first_seconds(line: ProductLine) -> float:

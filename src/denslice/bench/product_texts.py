@@ -90,10 +90,10 @@ def large_folder(data: Path, work: Path, documents: int) -> TextFolder:
         collections = [read_collection(str(_of(data, name))) for name in SOURCES]
         texts = [_cut(text) for name in SOURCES for text in _texts(_of(data, name)) if text.strip()]
         texts = list(dict.fromkeys(texts))
-        if len(texts) < documents:
+        planted = [one.text for one in PLANTED[:-1]]
+        if len(texts) + len(planted) < documents:
             raise InputError(f"{data}: {', '.join(SOURCES)} have {len(texts):,} texts, and {documents:,} are wanted")
         Random(1).shuffle(texts)
-        planted = [one.text for one in PLANTED[:-1]]
         questions = [query for one in collections for query in _some_questions(one)]
         Random(1).shuffle(questions)
         _write(folder, [*texts[: documents - len(planted)], *planted], {"questions": questions})
