@@ -2,7 +2,7 @@
 
     python benchmarks/pages.py
 
-docs/slicing.md is made by slicings.py, and docs/reproduction/ by `denslice reproduce`, whose JSON files are read here.
+docs/reproduction/ is made by `denslice reproduce`, whose JSON files are read here.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from large_pages import large_plots, large_tables
 from product_pages import product_plots, product_tables
 from recall_plot import SECONDS, quality_against_seconds, recall_against_time, time_against_size
 from reproduction_pages import reproduction_tables
+from slicing_tables import slicing_plots, slicing_tables
 from train_pages import train_tables, training_speeds
 from word_pages import word_tables
 
@@ -64,6 +65,7 @@ def page_tables() -> dict[str, dict[str, str]]:
         "reproduction": reproduction_tables(),
         "scaling": {"cluster": cluster(), "plans": plans(), "plan": steps(plan(_need(1e9))), "rates": plan_rates()},
         "serving": {"load": load(), "workers": workers()},
+        "slicing": slicing_tables(),
         "training": train_tables() | {"speed": speed()},
         "words-measured": word_tables(),
     }
@@ -75,7 +77,7 @@ def plots() -> dict[str, bytes]:
     drawn = {f"benchmarks/{name}.svg": recall_against_time(shown[name]) for name in ("million", "acl")}
     drawn["benchmarks/size.svg"] = time_against_size(sizes)
     drawn["quality_by_seconds.svg"] = quality_against_seconds(lines("quality_by_seconds")[-1])
-    return drawn | large_plots() | evidence_plots() | product_plots()
+    return drawn | large_plots() | evidence_plots() | product_plots() | slicing_plots()
 
 
 # --- agents.md

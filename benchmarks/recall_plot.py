@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from itertools import cycle
+from statistics import geometric_mean
 from typing import Any
 
 from denslice.bench.bench_table import reported, scaled
@@ -109,15 +110,37 @@ def quality_by_first_answer(places: Mapping[str, tuple[float, float]], title: st
     figure = _figure(8.4, 3.8)
     panel = figure.subplots()
     others = zip(cycle(COLOURS), cycle(MARKERS + MARKERS[1:] + MARKERS[0]), strict=False)
+    every = [seconds for seconds, _ in places.values()]
+    middle = geometric_mean((min(every), max(every)))
     for name, (seconds, ndcg) in places.items():
         colour, marker = (OURS, "*") if name.startswith("denslice") else next(others)
         size = 12 if marker == "*" else 6
         panel.plot(seconds, ndcg, linestyle="none", color=colour, marker=marker, markersize=size, label=name)
         if marker == "*":
-            panel.annotate(name, (seconds, ndcg), textcoords="offset points", xytext=(8, -3), fontsize=8)
+            side = {"xytext": (-8, -3), "ha": "right"} if seconds > middle else {"xytext": (8, -3), "ha": "left"}
+            panel.annotate(name, (seconds, ndcg), textcoords="offset points", fontsize=8, **side)
     panel.set(xscale="log", xlabel="seconds to the first answer, two cores", ylabel="nDCG@10, mean", title=title)
     _plain_ticks(panel, SECONDS)
     panel.grid(color=GRID, linewidth=0.6)
+    panel.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5))
+    return _svg(figure)
+
+
+def quality_by_slices(curves: Mapping[tuple[str, str], Sequence[tuple[int, float]]]) -> bytes:
+    """Return an SVG of percent of undensified nDCG@10 by number of slices, for each kind of slicing and query."""
+    figure = _figure(8.5, 4)
+    panel = figure.subplots()
+    panel.axhline(100, color=INK, linewidth=0.8)
+    colours = {"learned": OURS, "stride": COLOURS[0], "random": COLOURS[3], "contiguous": COLOURS[1]}
+    for (slicing, query), places in curves.items():
+        style = {"linestyle": "-", "marker": "o"} if query == "full" else {"linestyle": ":", "marker": "."}
+        label = f"{slicing}, {query} query"
+        panel.plot(*zip(*places, strict=True), color=colours[slicing], label=label, **style)
+    ticks = sorted({slices for places in curves.values() for slices, _ in places})
+    panel.set_xscale("log", base=2)
+    panel.set_xticks(ticks, [str(tick) for tick in ticks])
+    panel.set(xlabel="slices M", ylabel="% of undensified nDCG@10")
+    panel.grid(axis="y", color=GRID, linewidth=0.6)
     panel.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5))
     return _svg(figure)
 

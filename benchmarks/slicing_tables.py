@@ -1,22 +1,21 @@
-"""The tables and the plot of docs/slicing.md, made from every query's nDCG@10."""
+"""The tables and the plot of docs/slicing.md, made from a line that has every query's nDCG@10."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TypeVar
+from dataclasses import asdict, dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from denslice.reproduce.table_page import markdown
+from journal import cited, lines
+from recall_plot import quality_by_slices
 
 Key = TypeVar("Key")
 Floats = npt.NDArray[np.float64]
 RESAMPLES = 1_000
-COLOURS = {"learned": "#0b6e4f", "stride": "#d1495b", "random": "#8d99ae", "contiguous": "#edae49"}
 
 
 @dataclass(frozen=True)
@@ -40,18 +39,72 @@ class Result:
     lost: float
 
 
-def tables(references: Mapping[str, float], undensified: Sequence[Result], results: Sequence[Result]) -> dict[str, str]:
-    """Return every table by name, as Markdown; `references` are bm25s' nDCG@10 by collection."""
+@dataclass(frozen=True, eq=False)
+class Sliced:
+    """A run of the benchmark: what bm25s reaches by collection, BM25 without collisions, and every setting."""
+
+    peers: Mapping[str, float]
+    undensified: Sequence[Result]
+    results: Sequence[Result]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the figures of a line."""
+        peers = {name: round(value, 5) for name, value in self.peers.items()}
+        return {"bm25s": peers} | {
+            name: [_as_json(one) for one in some]
+            for name, some in (("undensified", self.undensified), ("results", self.results))
+        }
+
+    @classmethod
+    def from_json(cls, figures: Mapping[str, Any]) -> Sliced:
+        """Return the run of a line's figures."""
+        return cls(figures["bm25s"], *([_result(one) for one in figures[name]] for name in ("undensified", "results")))
+
+
+def _as_json(one: Result) -> dict[str, Any]:
+    values = [round(value, 4) for value in one.ndcg.tolist()]
+    shares = {"recall": round(one.recall, 5), "lost": round(one.lost, 5)}
+    return {"data": one.data} | asdict(one.setting) | shares | {"ndcg@10_of_queries": values}
+
+
+def _result(line: Mapping[str, Any]) -> Result:
+    setting = Setting(line["slicing"], line["slices"], line["query"], line["learned_from"])
+    return Result(line["data"], setting, np.array(line["ndcg@10_of_queries"]), line["recall"], line["lost"])
+
+
+def slicing_tables() -> dict[str, str]:
+    """Return the tables of the page, from the newest line."""
+    line = lines("slicings")[-1]
+    return tables(Sliced.from_json(line["figures"])) | {"source": cited("slicings", [line])}
+
+
+def slicing_plots() -> dict[str, bytes]:
+    """Return the plot of the page by its file name."""
+    return {"slicing.svg": quality_by_slices(percent_curves(Sliced.from_json(lines("slicings")[-1]["figures"])))}
+
+
+def tables(sliced: Sliced) -> dict[str, str]:
+    """Return every table by name, as Markdown."""
+    undensified, results = sliced.undensified, sliced.results
     whole = [one for one in results if one.setting.learned_from == 1]
     learned = [one for one in results if (one.setting.slicing, one.setting.query) == ("learned", "full")]
     return {
-        "parity": _parity(references, undensified),
+        "parity": _parity(sliced.peers, undensified),
         "mean": _grid(whole, lambda some: "{:.1f} ± {:.1f}".format(*percent(some, undensified))),
         "pairs": _pairs(whole, undensified),
         "sets": _sets(whole, undensified),
         "recall": _grid(whole, lambda some: f"{100 * _mean_recall(some) / _mean_recall(undensified):.1f}"),
         "lost": _lost_table([one for one in whole if one.setting.query == "full"]),
         "parts": _parts(learned, undensified),
+    }
+
+
+def percent_curves(sliced: Sliced) -> dict[tuple[str, str], list[tuple[int, float]]]:
+    """Return slices and percent of undensified nDCG@10, by kind of slicing and query."""
+    whole = [one for one in sliced.results if one.setting.learned_from == 1]
+    return {
+        kind: [(slices, percent(these, sliced.undensified)[0]) for slices, these in _by_slices(some).items()]
+        for kind, some in _by(whole, lambda one: (one.setting.slicing, one.setting.query)).items()
     }
 
 
@@ -74,41 +127,6 @@ def _resampled(some: Sequence[Result]) -> Floats:
     draws = [rng.integers(0, len(one.ndcg), (RESAMPLES, len(one.ndcg))) for one in some]
     means: Floats = np.mean([one.ndcg[draw].mean(axis=1) for one, draw in zip(some, draws, strict=True)], axis=0)
     return means
-
-
-def draw(path: Path, undensified: Sequence[Result], results: Sequence[Result]) -> None:
-    """Plot percent of undensified nDCG@10 against slices, if matplotlib is installed."""
-    try:
-        import matplotlib as mpl
-        from matplotlib import pyplot as plt
-    except ImportError:
-        print(f"matplotlib is not installed; {path} is left as it was", file=sys.stderr)
-        return
-    mpl.rcParams |= {
-        "svg.hashsalt": "denslice",
-        "svg.fonttype": "none",
-        "font.size": 10,
-        "font.sans-serif": ["DejaVu Sans"],
-    }
-    figure, axes = plt.subplots(figsize=(8.5, 4))
-    axes.axhline(100, color="#444444", linewidth=0.8)
-    for (slicing, query), some in _by(results, lambda one: (one.setting.slicing, one.setting.query)).items():
-        whole = _by_slices([one for one in some if one.setting.learned_from == 1])
-        ys = [percent(these, undensified)[0] for these in whole.values()]
-        line, marker = ("-", "o") if query == "full" else (":", ".")
-        axes.plot(
-            list(whole), ys, color=COLOURS[slicing], label=f"{slicing}, {query} query", linestyle=line, marker=marker
-        )
-    ticks = sorted({one.setting.slices for one in results})
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(ticks, [str(tick) for tick in ticks])
-    axes.set(xlabel="slices M", ylabel="% of undensified nDCG@10")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", color="#e5e5e5", linewidth=0.6)
-    axes.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1.02, 0.5))
-    figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
-    plt.close(figure)
 
 
 def _parity(references: Mapping[str, float], undensified: Sequence[Result]) -> str:

@@ -1,17 +1,16 @@
 """Measures what slicing costs: nDCG@10 of BM25 by kind of slicing, number of slices, and full or sliced query.
 
-Nothing is compared unless BM25 without collisions agrees with bm25s. Appends a line to results/slicings.jsonl and, with
---out, refreshes the tables of a page and draws its plot: intervals need every query's value, which no line keeps.
+Nothing is compared unless BM25 without collisions agrees with bm25s. Appends a line to results/slicings.jsonl with the
+value of every query, from which pages.py makes docs/slicing.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 import tempfile
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -26,9 +25,8 @@ from denslice import Doc, Index, Query
 from denslice.analysis.analyzer import Analyzer
 from denslice.corpus.documents import read_docs, read_queries
 from denslice.corpus.runs import read_qrels
-from denslice.reproduce.table_page import refresh
 from denslice.store.snapshot import Snapshot
-from slicing_tables import Floats, Result, Setting, draw, tables
+from slicing_tables import Floats, Result, Setting, Sliced, tables
 
 K1, B, K = 0.9, 0.4, 100
 SEEDS = (0, 1, 2)  # of random slicings; figures are means over them
@@ -52,22 +50,17 @@ class Collection:
 
 
 def main() -> None:
-    """Measure, print, append the line and refresh the page."""
+    """Measure, append the line and print it as tables."""
     arguments = _arguments()
     collections = [collection(folder) for folder in arguments.data]
-    peers = [measured(c, bm25s_run(c)) for c in collections]
+    peers = {c.name: float(measured(c, bm25s_run(c))[0].mean()) for c in collections}
     undensified = [result(c, Setting("stride", NO_COLLISIONS, "full")) for c in collections]
-    check_parity([ndcg for ndcg, _ in peers], undensified)
+    check_parity(peers, undensified)
     results = [result(c, setting) for c in collections for setting in settings(arguments.slices)]
-    references = {c.name: float(ndcg.mean()) for c, (ndcg, _) in zip(collections, peers, strict=True)}
-    figures = {"bm25s": _rounded(references), "results": [as_json(one) for one in (*undensified, *results)]}
-    configuration = {"k1": K1, "b": B, "k": K, "seeds": SEEDS, "data": [str(folder) for folder in arguments.data]}
-    cited = journal.append("slicings", PACKAGES, configuration, figures)
-    made = tables(references, undensified, results) | {"source": source(cited)}
-    print("\n\n".join(made.values()))
-    if arguments.out:
-        refresh(arguments.out, made)
-        draw(arguments.out.with_suffix(".svg"), undensified, results)
+    sliced = Sliced(peers, undensified, results)
+    configuration = {"k1": K1, "b": B, "k": K, "seeds": SEEDS, "data": list(peers), "slices": arguments.slices}
+    cited = journal.append("slicings", PACKAGES, configuration, sliced.as_json())
+    print("\n\n".join([*tables(sliced).values(), cited]))
 
 
 def collection(folder: Path) -> Collection:
@@ -136,27 +129,14 @@ def measured(collection: Collection, run: Run) -> tuple[Floats, float]:
     return np.array(ndcg), float(np.mean(recall))
 
 
-def check_parity(peers: Sequence[Floats], undensified: Sequence[Result]) -> None:
+def check_parity(peers: Mapping[str, float], undensified: Sequence[Result]) -> None:
     """Stop the benchmark if BM25 without collisions is not bm25s' BM25."""
-    for theirs, ours in zip(peers, undensified, strict=True):
-        if ours.lost or abs(theirs.mean() - ours.ndcg.mean()) > PARITY:
+    for ours in undensified:
+        if ours.lost or abs(peers[ours.data] - ours.ndcg.mean()) > PARITY:
             raise SystemExit(
                 f"{ours.data}: undensified nDCG@10 is {ours.ndcg.mean():.4f} with {ours.lost:.2%} of weights lost, "
-                f"bm25s has {theirs.mean():.4f}: nothing is compared until they agree to {PARITY}"
+                f"bm25s has {peers[ours.data]:.4f}: nothing is compared until they agree to {PARITY}"
             )
-
-
-def as_json(one: Result) -> dict[str, Any]:
-    """Return a result as the line holds it."""
-    figures = {"nDCG@10": float(one.ndcg.mean()), f"R@{K}": one.recall, "lost": one.lost}
-    return {"data": one.data} | asdict(one.setting) | _rounded(figures)
-
-
-def source(cited: str) -> str:
-    """Return where the tables come from: the command, and the citation of its line."""
-    options = [f"data/{Path(word).name}" if Path(word).is_dir() else word for word in sys.argv[1:]]
-    command = shlex.join(["python", "benchmarks/slicings.py", *options])
-    return f"```\n{command}\n```\n\n{cited}"
 
 
 def _bm25s_words(texts: list[str]) -> list[list[str]]:
@@ -172,15 +152,10 @@ def _scores(ranking: Any) -> dict[str, float]:
     return dict(zip(ranking.ids, ranking.scores, strict=True))
 
 
-def _rounded(figures: dict[str, float]) -> dict[str, float]:
-    return {name: round(figure, 5) for name, figure in figures.items()}
-
-
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, action="append", required=True, help="a BEIR folder; can be repeated")
     parser.add_argument("--slices", type=int, nargs="+", default=[768, 256, 128])
-    parser.add_argument("--out", type=Path, help="a Markdown page whose tables are refreshed")
     return parser.parse_args()
 
 

@@ -5,13 +5,14 @@ As in prose_figures.py, a key is a phrase as it stands in the page. A value that
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 
 import make_mini
 import topic_check
 from contender_process import GOOD as CHOSEN
-from denslice.bench import product_bench
+from denslice.bench import product_bench, product_texts
 from denslice.bench.bench_table import GOOD
 from denslice.client import document_requests, http_connections, server_replies
 from denslice.cluster.input_parts import MAX_PART_BYTES, MIN_PART_BYTES
@@ -29,6 +30,7 @@ from journal import ROOT
 from quoted_figures import Value
 from slicings import PARITY
 
+MINI = ROOT / "src" / "denslice" / "mini"
 LATER_CODE = "the paper's authors' later code, as the page says"
 TABLE1 = "the paper, table 1: of uniCOIL's MRR@10 on MS MARCO dev"
 ARRAYS = "the paper's arrays: a value of two bytes and a gate of one for each slice"
@@ -65,6 +67,8 @@ OTHERS: dict[str, Mapping[str, Value]] = {
 def settings() -> dict[str, Mapping[str, Value]]:
     """Return the settings and limits that pages state, from the code."""
     return {
+        "CHANGELOG.md": {"ten seconds by default (`wait=`": WAIT_SECONDS},
+        "MODEL_CARD.md": model_card(),
         "docs/benchmarks.md": {"that reaches recall@10 ≥ 0.97": GOOD, "reaches recall@10 of 0.97 with them": GOOD},
         "docs/client.md": client(),
         "docs/evidence.md": {"for a recall of .99": CHOSEN},
@@ -81,7 +85,10 @@ def settings() -> dict[str, Mapping[str, Value]]:
         "docs/living-index.md": living_index(),
         "docs/mini.md": mini(),
         "docs/passages.md": {"its dense vector (768 bytes for `mini`)": 384 * 2},
-        "docs/products.md": {"needs over five minutes for them": product_bench.SECONDS / 60},
+        "docs/products.md": {
+            "cut after at most 400 characters": product_texts.LENGTH,
+            "needs over five minutes for them": product_bench.SECONDS / 60,
+        },
         "docs/scaling.md": {
             "8 bytes of BLAKE2b": "cluster/cluster_folder.py: the digest that gives a document its shard",
             "into parts of 1 to 64 MB": (MIN_PART_BYTES / 2**20, MAX_PART_BYTES / 2**20),
@@ -139,6 +146,18 @@ def mini() -> Mapping[str, Value]:
         "no teacher | 0.15 |": shares["bold"],
         "| together | 1e-5 | sum, untrained model as teacher | 0.425 |": shares["together"],
         "| broader | 2e-5, larger batches | sum, untrained model as teacher | 0.425 |": shares["broader"],
+    }
+
+
+def model_card() -> Mapping[str, Value]:
+    """Return λ and the size of the embedded model, and the shares of its training runs."""
+    settings = json.loads((MINI / "denslice.json").read_text(encoding="utf-8"))
+    shares = [make_mini.BODY[name] for name in ("bold", "together", "broader")]
+    size = sum(path.stat().st_size for path in MINI.iterdir() if path.is_file())
+    return {
+        "plus λ = 50 times the cosine": settings["lam"],
+        "58 MB with tokenizers and table": size / 1e6,
+        "0.15 of bold, 0.425 of together and 0.425 of broader": shares,
     }
 
 
