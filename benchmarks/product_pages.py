@@ -25,11 +25,9 @@ def product_tables() -> dict[str, str]:
     """Return the tables of the page; none before the first run."""
     if not (RESULTS / "products.jsonl").exists():
         return {}
-    every = lines("products")
-    some, killed = newest_lines(every), killed_lines(every)
-    source = f"{cited('products', some)} Kills: {cited('products', killed)}"
+    some = newest_lines(lines("products"))
     return {
-        "products": f"{told(some[0])}\n\n{product_table(with_kills(some, killed))}\n\n{source}",
+        "products": f"{told(some[0])}\n\n{product_table(some)}\n\n{cited('products', some)}",
         "behind": behind_table(some),
         "few": few_table(some),
         "versions": versions_table(some),
@@ -48,26 +46,10 @@ def product_plots() -> dict[str, bytes]:
 
 
 def newest_lines(every: Sequence[Line]) -> list[Line]:
-    """Return the newest line of each product among those with the settings, but for kills, and hardware of the last."""
-    same = [line for line in every if _settings(line) == _settings(every[-1])]
+    """Return the newest line of each product among those with the settings and hardware of the last."""
+    same = [line for line in every if all(line[name] == every[-1][name] for name in ("configuration", "hardware"))]
     newest = {line["product"]: line for line in same}
     return [newest[name] for name in ORDER if name in newest]
-
-
-def killed_lines(every: Sequence[Line]) -> list[Line]:
-    """Return the newest line of each product that was killed, whatever was timed in the same run."""
-    newest = {line["product"]: line for line in every if line["figures"]["kills"]}
-    return [newest[name] for name in ORDER if name in newest]
-
-
-def with_kills(some: Sequence[Line], killed: Sequence[Line]) -> list[Line]:
-    """Return lines with the kills of others, by product."""
-    kills = {line["product"]: line["figures"]["kills"] for line in killed}
-    return [line | {"figures": line["figures"] | {"kills": kills.get(line["product"])}} for line in some]
-
-
-def _settings(line: Line) -> dict[str, Any]:
-    return {**line["configuration"], "kills": None, "hardware": line["hardware"]}
 
 
 def told(line: Line) -> str:

@@ -86,7 +86,7 @@ def settings() -> dict[str, Mapping[str, Value]]:
         "docs/mini.md": mini(),
         "docs/passages.md": {"its dense vector (768 bytes for `mini`)": 384 * 2},
         "docs/products.md": {
-            "cut after at most 400 characters": product_texts.LENGTH,
+            "cut after at most 400 characters": product_texts.LENGTH == 400,
             "needs over five minutes for them": product_bench.SECONDS / 60,
         },
         "docs/scaling.md": {
@@ -95,7 +95,7 @@ def settings() -> dict[str, Mapping[str, Value]]:
             "it waited one second (`patience`)": ReplicaOptions().patience,
         },
         "docs/serving.md": serving(),
-        "docs/slicing.md": {"difference exceeds 0.002": PARITY},
+        "docs/slicing.md": {"difference exceeds 0.005": PARITY},
         "docs/training.md": {"`mask` | 0, 96, 5e-4, 0, 0.15": WarmupConfig().mask},
     }
 

@@ -170,9 +170,6 @@ def test_a_run_appends_one_line_for_each_product_however_often_it_is_resumed(
     tables = pages.newest_lines([line | {"hardware": {}}, line])  # type: ignore[attr-defined]
     assert tables == [line]
     assert pages.few_table(tables).startswith("|  | first answer of 1,000 texts")  # type: ignore[attr-defined]
-    unkilled = line | {"figures": line["figures"] | {"kills": None}}
-    [merged] = pages.with_kills([unkilled], pages.killed_lines([line, unkilled]))  # type: ignore[attr-defined]
-    assert merged == line
     best, worse = (
         line | {"product": name, "figures": line["figures"] | {"ndcg@10_of_queries": dict.fromkeys(means, values)}}
         for name, values in (("denslice, full", [1.0, 1.0]), ("tantivy", [0.0, 0.5]))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted(str(path.relative_to(ROOT)) for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted(str(path.relative_to(ROOT)) for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 MADE = "<!-- table:times -->\n| ms | p50 |\n| --- | --- |\n| exact | 41.865 |\n| pruned | 7.20 |\n<!-- /table -->\n"
 
 
