@@ -1,12 +1,16 @@
-"""What holds for every test: a thread for each library that brings its own, and no waiting for the disk."""
+"""What holds for every test: the same examples, a thread for each library that brings its own, no waiting for the disk."""
 
 import os
 from collections import Counter
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 os.environ["OMP_NUM_THREADS"] = "1"  # before torch is loaded: models as small as those of the tests are slower on more
+settings.register_profile("same", derandomize=True)  # every run tries the same examples
+settings.register_profile("other", max_examples=1_000, print_blob=True)  # --hypothesis-profile other tries new ones
+settings.load_profile("same")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -5,7 +5,7 @@ import unicodedata
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from denslice.analysis import analyzer as analyzer_module
@@ -107,6 +107,7 @@ def test_a_text_is_analysed_by_its_chunks_between_white_space(text: str) -> None
 
 
 @given(TEXTS | TYPED)
+@example("ァ\u0300\u094d")  # marks that the normal form puts in another order
 def test_the_place_of_a_word_is_within_the_text_and_holds_the_word(text: str) -> None:
     for form, start, end in Analyzer().spans(text):
         assert 0 <= start < end <= len(text)

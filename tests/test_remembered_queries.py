@@ -76,9 +76,10 @@ def test_a_remembered_query_finds_the_words_of_a_later_commit(tmp_path: Path) ->
     fresh = Index.create(tmp_path / "new.idx")
     fresh.add([*DOCS, {"id": "zebra", "text": "A zebra eats warm bread by day."}])
     for one in (index, fresh, open_index(index.path)):
+        config, words = Bm25Config.from_json(_options(one)), one.reader.snapshot.words
+        unread = Mini(OnnxModel(MINI), config, words, one.reader.languages)
         for text in TEXTS:
-            found, words = one.search(text), one.reader.snapshot.words
-            unread = Mini(OnnxModel(MINI), Bm25Config.from_json(_options(one)), words, one.reader.languages)
+            found = one.search(text)
             assert same(vectors(one.reader.encoder, text), vectors(unread, text))
             assert list(found.scores) == list(index.search(text).scores)
 

@@ -143,8 +143,11 @@ def _ngrams(run: str, start: int) -> list[WrittenWord]:
 
 
 def _places(run: str, form: str) -> list[tuple[int, int]]:
-    """Return where each character of the normal form is in the run: by clusters, if they have other lengths."""
-    if len(run) == len(form):
+    """Return where each character of the normal form is in the run: by clusters, unless it is the run itself.
+
+    A normal form may have another length, or the marks of a character in another order.
+    """
+    if run == form:
         return [(at, at + 1) for at in range(len(run))]
     clusters = [(normal_form(match.group()), match.span()) for match in _clusters.finditer(run)]
     places = [span for normal, span in clusters for _ in normal]
