@@ -10,10 +10,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from denslice import Index, open_index
-from denslice.search import close_words
+from denslice.search import compile_loops
 from denslice.search.cpu import two_stage
 
-WAYS = ({"mode": "lexical"}, {"theta": 0.5}, {"candidates": 20, "candidates_from": "lexical"})  # with other loops each
+WAYS = ({"theta": 0.5}, {"candidates": 20, "candidates_from": "lexical"})  # with other loops each
 DENSE = np.ones((50, 8), np.float32)
 
 
@@ -21,14 +21,7 @@ def search(path: Path, options: dict[str, Any]) -> None:
     """Search with compiled loops, however small the index is."""
     two_stage.SMALL_INDEX = 0
     query = sp.csr_array(np.ones((1, 20), np.float32))
-    open_index(path).search_vectors(query, dense=None if "mode" in options else DENSE[0], **options)
-
-
-def correct(path: Path) -> None:
-    """Look for near words with compiled loops, however small the vocabulary is."""
-    close_words.SMALL_VOCABULARY = -1
-    for word in ("recieve", "rceievng"):  # one edit away, and two
-        open_index(path).search(word)
+    open_index(path).search_vectors(query, dense=DENSE[0], **options)
 
 
 def scan() -> None:
@@ -44,10 +37,7 @@ if __name__ == "__main__":
         weights = sp.random(50, 20, 0.3, format="csr", dtype=np.float32, rng=np.random.default_rng(0))
         with Index.create(path, "vectors", vocab=20, slices=4, slicing="learned") as index:
             index.add_vectors([str(row) for row in range(50)], weights, dense=DENSE)
-        words = Path(folder) / "words.idx"
-        with Index.create(words, "bm25") as index:
-            index.add([{"id": "1", "text": "to receive"}])
-        done = [pool.submit(correct, words), pool.submit(scan)]
+        done = [pool.submit(compile_loops.main), pool.submit(scan)]
         list(pool.map(partial(search, path), WAYS))
         for one in done:
             one.result()

@@ -1,4 +1,4 @@
-"""What holds for every test: the same examples, a thread for each library that brings its own, no waiting for the disk."""
+"""What holds for every test: the same examples, a thread for each library that has its own, no waits for the disk."""
 
 import os
 from collections import Counter

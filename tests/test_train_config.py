@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -127,3 +128,10 @@ def test_the_scaled_configs_have_the_papers_models(name: str) -> None:
         paper.model.lam,
     )
     assert (scaled.optimizer.batch, scaled.data.negatives) == (96, 1)
+
+
+def test_the_pair_for_a_cpu_differs_in_the_control_of_sparsity_alone() -> None:
+    controlled, free = (read_config(CONFIGS / "acl" / f"splade-short{kind}.toml") for kind in ("", "-free"))
+    assert (controlled.warmup.active, free.warmup.active) == (256, None)
+    changed = replace(controlled, warmup=replace(controlled.warmup, active=None), output=free.output)
+    assert changed == free

@@ -53,7 +53,7 @@ class ProductError(InputError):
 
 
 class ProductProcess:
-    """A running program; the end of the block ends it."""
+    """A running program; the end of the block ends it, and waits for what it left running."""
 
     def __init__(
         self, program: ProductProgram, python: Path, store: Path, log: Path, folders: Mapping[str, Path]
@@ -84,6 +84,9 @@ class ProductProcess:
             with suppress(subprocess.TimeoutExpired, BrokenPipeError):
                 self._questions.close()
                 self._process.wait(60)
+            until = time.perf_counter() + 60
+            while any(map(_resident, self.memory.family)) and time.perf_counter() < until:
+                time.sleep(LOOK)
         self.kill()
 
     def age(self) -> float:
@@ -158,6 +161,7 @@ class PeakMemory:
 
     def __init__(self, pid: int) -> None:
         self.bytes, self._pid, self._end = 0, pid, Event()
+        self.family: set[int] = set()  # every process that was seen
         self._thread = Thread(target=self._look, daemon=True)
         self._thread.start()
 
@@ -168,7 +172,9 @@ class PeakMemory:
 
     def _look(self) -> None:
         while not self._end.wait(LOOK):
-            self.bytes = max(self.bytes, sum(map(_resident, _family(self._pid))))
+            family = list(_family(self._pid))
+            self.family.update(family)
+            self.bytes = max(self.bytes, sum(map(_resident, family)))
 
 
 def code_lines(text: str) -> int:

@@ -100,7 +100,8 @@ def main() -> None:
     logging.basicConfig(format="%(message)s")
     logging.getLogger("denslice").setLevel(logging.INFO)  # shows the licence of a model that is loaded
     if not sys.stderr.isatty():
-        logging.getLogger("denslice.compiling").setLevel(logging.WARNING)
+        for module in ("compiling", "loops"):
+            logging.getLogger(f"denslice.{module}").setLevel(logging.WARNING)
     app()
 
 

@@ -59,7 +59,7 @@ def _index(place: Path) -> Index:
     with file_progress("indexing") as bar:
         index, done = sync_files([place / FILES], place / INDEX, {}, ReadOptions(), bar, 0.0)
         assert index is not None
-        index.search("warm up")  # loads the kernels, or compiles them the first time
+        index.search("warm up")  # loads compiled code, if it is there
     took, stored = seconds(time.perf_counter() - began), size(index.info().bytes)
     told = f"indexed {counted(done.documents, 'document')} ({counted(done.encoded, 'passage')})"
     console().print(f"{told} in {took}, {stored} on disk")

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from denslice.errors import InputError
+from denslice.loops import LOOPS
 from denslice.search.edit_distance import edit_distance, rows_for
 from denslice.search.letter_signatures import LONG, LetterSignatures, signature_of
 from denslice.search.word_halves import WordHalves, word_halves
@@ -118,9 +119,10 @@ class CloseWords:
     def _near(self, piece: Piece, words: Sequence[str], distance: int) -> Iterable[tuple[int, int, int]]:
         """Return the words of a piece within the distance: the number of the word asked for, position and distance."""
         made = self._tables(piece)
-        if self._words > SMALL_VOCABULARY and distance == 1 and max(map(len, words), default=0) < LONG - 1:
+        by_loops = self._words > SMALL_VOCABULARY and LOOPS.ready_or_begun()
+        if by_loops and distance == 1 and max(map(len, words), default=0) < LONG - 1:
             return _near_by_halves(piece, made, words)
-        near = _near_plainly if self._words <= SMALL_VOCABULARY else _near_compiled
+        near = _near_compiled if by_loops else _near_plainly
         longest = made.signatures.longest
         most = [min(distance, max(len(word), longest)) for word in words]  # no two words are further apart
         each = (near(piece, made.signatures, word, far) for word, far in zip(words, most, strict=True))
@@ -135,6 +137,13 @@ class CloseWords:
         if made is None:
             made = self._known[_key(piece)] = WordTables(LetterSignatures.of(piece, self._beginning))
         return made
+
+
+def load_loops(piece: Piece) -> None:
+    """Load or compile the loops that look for words in a large vocabulary."""
+    made = WordTables(LetterSignatures.of(piece))
+    list(_near_by_halves(piece, made, ["word"]))
+    list(_near_compiled(piece, made.signatures, "word", 2))
 
 
 def _key(piece: Piece) -> tuple[Path, int, int]:

@@ -269,7 +269,7 @@ class Service:
         return answers(self._searchable, texts, options, self._words, self._limits.max_text, is_logged)
 
     async def _warm_up(self) -> None:
-        """Search once, which compiles and loads what searches need."""
+        """Search for two texts together, which compiles and loads what searches need."""
         options = BatchOptions.of(SearchRequest.model_validate({"query": "", "k": 1, "explain": True}))
         await in_thread(self._readers, partial(self._answers, ["warm", "up"], options))
         self._warm = True

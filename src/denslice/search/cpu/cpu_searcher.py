@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from itertools import chain
 
 from denslice.cores import cores
+from denslice.loops import LOOPS
 from denslice.options import ON_CPU, SearchOptions
 from denslice.profiling import Profile, added_to, count, open_profile
 from denslice.search.cpu import two_stage
@@ -17,6 +18,7 @@ from denslice.search.query import Found, Mask, QueryVectors
 from denslice.store.segment import Segment
 
 QUERIES_PER_TASK = 16  # queries that a thread takes at a time, at most
+MOST_WEIGHTS = 1 << 25  # of all rows, which numpy reads in a fraction of a second
 
 
 class CpuSearcher:
@@ -32,7 +34,7 @@ class CpuSearcher:
         searcher = CpuSearcher(segments)
         if "parts" in vars(self):
             searcher.parts = Parts.of(searcher.segments, self.parts)
-            if two_stage.is_small(self.parts) and not two_stage.is_small(searcher.parts):
+            if two_stage.is_small(self.parts) and not two_stage.is_small(searcher.parts) and LOOPS.ready_or_begun():
                 two_stage.load_loops(searcher.parts)  # while this searcher still answers
         return searcher
 
@@ -52,6 +54,8 @@ class CpuSearcher:
         """Return the k best documents of each query."""
         self._count(queries)
         if len(queries) == 1:
+            if self._is_first(queries[0], options):
+                return [two_stage.search_plainly(self.parts, queries[0], options, masks)]
             return [two_stage.search(self.parts, queries[0], options, masks)]
         threads = cores()
         size = max(1, min(QUERIES_PER_TASK, len(queries) // (2 * threads)))
@@ -61,6 +65,12 @@ class CpuSearcher:
             return list(chain.from_iterable(map(search, batches)))
         with ThreadPoolExecutor(threads) as pool:
             return list(chain.from_iterable(pool.map(partial(_in_profile, open_profile(), search), batches)))
+
+    def _is_first(self, query: QueryVectors, options: SearchOptions) -> bool:
+        """Return whether a search needs loops that are still to be compiled, and numpy finds the same in a moment."""
+        if LOOPS.ready or two_stage.is_plain(self.parts, options) or self.parts.weights > MOST_WEIGHTS:
+            return False
+        return self.finds_best(query, options) and not LOOPS.ready_for_search()
 
     def _count(self, queries: Sequence[QueryVectors]) -> None:
         if open_profile() is None:

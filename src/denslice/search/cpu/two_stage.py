@@ -40,6 +40,11 @@ def search(segments: Parts, query: QueryVectors, options: SearchOptions, masks: 
     """Return the k best documents. A mask has a 0 for each row that must not be found, or is empty to allow all."""
     if is_plain(segments, options):
         return search_plainly(segments, query, options, masks)
+    return search_by_loops(segments, query, options, masks)
+
+
+def search_by_loops(segments: Parts, query: QueryVectors, options: SearchOptions, masks: Sequence[Mask]) -> Found:
+    """Return what `search` returns, by compiled loops however small the index is."""
     if is_lexical(query, options):
         return search_lexical(segments, [query], options, masks)[0]
     if not options.rerank:
@@ -75,11 +80,11 @@ def is_small(segments: Parts) -> bool:
 
 
 def load_loops(segments: Parts) -> None:
-    """Load or compile the loops that a search with default options needs."""
+    """Load or compile the loops that searches with default options need, by words and with a vector if there is one."""
     vectors = segments[0].dense
-    dense = None if vectors is None else np.zeros(vectors.shape[1], np.float32)
-    query = QueryVectors(np.zeros(1, np.int64), np.ones(1, np.float32), dense)
-    search(segments, query, SearchOptions(k=1), [NO_MASK] * len(segments))
+    for dense in [None] if vectors is None else [None, np.zeros(vectors.shape[1], np.float32)]:
+        query = QueryVectors(np.zeros(1, np.int64), np.ones(1, np.float32), dense)
+        search_by_loops(segments, query, SearchOptions(k=1), [NO_MASK] * len(segments))
 
 
 def search_plainly(segments: Parts, query: QueryVectors, options: SearchOptions, masks: Sequence[Mask]) -> Found:
