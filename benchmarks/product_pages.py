@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import hypot
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 
 from denslice.bench.product_bench import PRODUCTS
-from denslice.bench.product_table import UNKNOWN, first_seconds, is_quiet, product_table
+from denslice.bench.product_table import QUIET, UNKNOWN, first_seconds, is_quiet, product_table
 from denslice.reproduce.table_page import markdown
 from journal import RESULTS, Line, cited, lines
 from recall_plot import quality_by_first_answer
@@ -29,7 +28,8 @@ def product_tables() -> dict[str, str]:
     return {
         "products": f"{told(some[0])}\n\n{product_table(some)}\n\n{cited('products', some)}",
         "behind": behind_table(some),
-        "few": few_table(some),
+        "first": first_table(lines("first_answers")[-1]),
+        "changes": changes_table(some),
         "versions": versions_table(some),
     }
 
@@ -73,19 +73,27 @@ def behind_table(some: Sequence[Line]) -> str:
     return markdown(["", *(f"{name} ({len(best[name])} queries)" for name in judged), "mean"], rows)
 
 
-def few_table(some: Sequence[Line]) -> str:
+def first_table(line: Line) -> str:
     """Return the seconds to the first answer about a few texts, on a machine where a product never ran, and again."""
-    few = some[0]["figures"]["few"]
-    rows = [[line["product"], *(_first_times(line["figures"]) if is_quiet(line) else [UNKNOWN] * 5)] for line in some]
-    head = [
-        "",
-        f"first answer of {few:,} texts, never run before, s",
-        "again, s",
-        "add, ms",
-        "delete, ms",
-        "update, ms",
+    rows = []
+    for name, found in line["figures"].items():
+        never, again = (found[when] + found["minilm_seconds"] for when in ("never_run_seconds", "again_seconds"))
+        minilm = f"{found['minilm_seconds']:.1f}" if found["minilm_seconds"] else ""
+        is_known = found["core_share"] >= QUIET
+        rows.append([name, *([f"{never:.1f}", f"{again:.1f}", minilm] if is_known else [UNKNOWN] * 3)])
+    texts = f"{line['configuration']['documents']:,} texts"
+    head = ["", f"first answer about {texts}, never run before, s", "again, s", "MiniLM's part, s"]
+    return f"{markdown(head, rows)}\n\n{cited('first_answers', [line])}"
+
+
+def changes_table(some: Sequence[Line]) -> str:
+    """Return what a change of one document takes."""
+    names = ("add_ms", "delete_ms", "update_ms")
+    rows = [
+        [line["product"], *(f"{line['figures'][name]:,.0f}" if is_quiet(line) else UNKNOWN for name in names)]
+        for line in some
     ]
-    return markdown(head, rows)
+    return markdown(["", "add a document, ms", "delete, ms", "update, ms"], rows)
 
 
 def versions_table(some: Sequence[Line]) -> str:
@@ -95,8 +103,3 @@ def versions_table(some: Sequence[Line]) -> str:
         versions = [f"{name} {one}" for name, one in line["versions"].items() if name not in OWN]
         rows.append([line["product"], ", ".join(versions), line["figures"]["about_model"]])
     return markdown(["", "versions", "model"], rows)
-
-
-def _first_times(figures: dict[str, Any]) -> list[str]:
-    seconds = [f"{figures[name]:.1f}" for name in ("few_cold_seconds", "few_warm_seconds")]
-    return [*seconds, *(f"{figures[name]:,.0f}" for name in ("add_ms", "delete_ms", "update_ms"))]

@@ -14,6 +14,7 @@ import pytest
 from denslice import compiling
 from denslice.loops import FIRST_SEARCHES, READY, Loops
 
+PYTHON = sys.executable  # which some tests change
 SEARCHES = """
 import numpy as np
 from numba.core import event
@@ -120,6 +121,14 @@ def test_loops_are_compiled_here_if_the_other_process_fails(
     deadline = time.monotonic() + 60
     while not loops.ready_or_begun():
         assert time.monotonic() < deadline
+
+
+def test_a_process_may_end_before_the_other_one(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    python_that("sleep 2", tmp_path, monkeypatch)
+    code = "import sys; from denslice import loops; sys.executable = sys.argv[1]; loops.LOOPS.ready_or_begun()"
+    command = [PYTHON, "-X", "dev", "-c", code, sys.executable]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"NUMBA_CACHE_DIR": str(cache)})
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("program", ["", "/usr/bin/blender", "/nowhere/python3"])

@@ -10,7 +10,7 @@ import logging
 import subprocess
 import sys
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
 
 FIRST_SEARCHES = 8  # of a process, that do not wait
 LONGEST = 300.0  # seconds that are waited for the other process
@@ -70,9 +70,11 @@ def _start() -> subprocess.Popen[bytes] | None:
     command = [sys.executable, "-P", "-c", COMPILE, str(Path(__file__).parents[1])]
     nothing = subprocess.DEVNULL
     try:
-        return subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True)
+        begun = subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True)
     except OSError:
         return None
+    Thread(target=begun.wait, daemon=True).start()  # leaves no zombie, and no warning if this process ends first
+    return begun
 
 
 LOOPS = Loops()

@@ -88,11 +88,10 @@ class ProductBench:
     def measure(self, program: ProductProgram) -> Figures:
         """Return all figures of a product."""
         large = self._stores(program) / "large" / "store"
-        few = self._step(program, "few", lambda: self._few(program))
         built = self._step(program, "built", lambda: self._built(program, self.large, large))
         searched = self._step(program, "searched", lambda: self._searched(program, large))
-        found = few | built | searched
-        found["core_share"] = min(one["core_share"] for one in (few, built, searched))
+        found = built | searched
+        found["core_share"] = min(one["core_share"] for one in (built, searched))
         for name in JUDGED:
             step = self._step(program, f"judged-{name}", partial(self._judged, program, name))
             for figure in ("ndcg@10", "ndcg@10_of_queries"):
@@ -100,6 +99,26 @@ class ProductBench:
         killed = self._step(program, "kills", lambda: self._killed(program)) if self.kills else None
         shutil.rmtree(self._stores(program), ignore_errors=True)
         return found | {"kills": killed}
+
+    def first_answers(self, program: ProductProgram) -> Figures:
+        """Return the seconds to the first answer about a few texts where a product never ran, and again.
+
+        Compiled code is what can be missing: files of a product may be in the cache of the system.
+        """
+        texts = some_of(self.large, self._sized / "folders" / "few", FEW)
+        store = self._stores(program) / "few" / "store"
+
+        def measured() -> Figures:
+            shutil.rmtree(self._caches(program), ignore_errors=True)
+            never, again = (self._built(program, texts, store)["first_seconds"] for _ in range(2))
+            return {"never_run_seconds": never, "again_seconds": again}
+
+        found = self._step(program, "first-answers", measured)
+        shutil.rmtree(store.parent, ignore_errors=True)
+        needs_minilm = self._about(program)["needs_minilm"]
+        minilm = self.costs.seconds([doc["text"] for doc in texts.docs]) if needs_minilm else 0.0
+        share = min([found["core_share"], *([self.costs.core_share] if needs_minilm else [])])
+        return found | {"minilm_seconds": minilm, "core_share": share}
 
     @cached_property
     def large(self) -> TextFolder:
@@ -178,18 +197,6 @@ class ProductBench:
         return self._step(program, "about", told)
 
     # --- steps
-
-    def _few(self, program: ProductProgram) -> Figures:
-        """Return the seconds to the first answer about a few texts, with empty caches of compiled code, and again.
-
-        After it, compiled code is cached, and files are in the cache of the system.
-        """
-        texts = some_of(self.large, self._sized / "folders" / "few", FEW)
-        store = self._stores(program) / "few" / "store"
-        shutil.rmtree(self._caches(program), ignore_errors=True)
-        cold, warm = (self._built(program, texts, store)["first_seconds"] for _ in range(2))
-        shutil.rmtree(store.parent)
-        return {"few": FEW, "few_cold_seconds": cold, "few_warm_seconds": warm}
 
     def _searched(self, program: ProductProgram, store: Path) -> Figures:
         """Check and time the store of the large folder, and change a copy of it."""
