@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from denslice import compiling
 from denslice.loops import FIRST_SEARCHES, READY, Loops
+from denslice.search.compile_loops import LOCK_FILE
 
 PYTHON = sys.executable  # which some tests change
 SEARCHES = """
@@ -74,6 +76,20 @@ def until_there(cache: Path) -> None:
     while not [*cache.rglob(READY)]:
         assert time.monotonic() < deadline
         time.sleep(0.1)
+
+
+def test_of_several_commands_that_start_together_one_compiles(tmp_path: Path) -> None:
+    settings = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": os.pathsep.join(sys.path)}
+    [told] = printed(tmp_path / "a", "from denslice.compiling import cache_folder; print(cache_folder())", settings)
+    cache = Path(told)
+    command = [sys.executable, "-c", "from denslice.search.compile_loops import main; main()"]
+    with FileLock(cache / LOCK_FILE):  # another process compiles
+        second = subprocess.Popen(command, env=os.environ | settings)
+        with pytest.raises(subprocess.TimeoutExpired):
+            second.wait(3)
+        (cache / READY).touch()
+    assert second.wait(60) == 0
+    assert not [*cache.rglob("*.nbc")]
 
 
 @pytest.fixture

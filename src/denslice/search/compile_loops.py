@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+from filelock import FileLock
 
 from denslice.compiling import cache_folder
 from denslice.loops import READY
@@ -20,17 +21,26 @@ from denslice.store.segment_writer import SegmentWriter, StoredBatch
 from denslice.store.vocabulary import Piece, word_arrays
 from denslice.vectors import csr, no_weights
 
+LOCK_FILE = "compiling.lock"  # held by the one process that compiles; each of several commands starts this program
+
 
 def main() -> None:
-    """Compile the loops, and tell on disk that they are there."""
+    """Compile the loops, unless another process does, and tell on disk that they are there."""
     folder = cache_folder()
     if folder is None:
         return
+    with FileLock(folder / LOCK_FILE):
+        if not (folder / READY).exists():
+            compile_loops()
+            (folder / READY).touch()
+
+
+def compile_loops() -> None:
+    """Call each loop once, on a segment of one document and on a vocabulary of two words."""
     with TemporaryDirectory() as place:
         two_stage.load_loops(Parts([a_segment(Path(place))]))
         words = word_arrays(["work", "world"])
         close_words.load_loops(Piece(0, words["words"], words["starts"], words["sorted"], Path(place)))
-    (folder / READY).touch()
 
 
 def a_segment(place: Path) -> Segment:
