@@ -115,7 +115,8 @@ def quality_by_first_answer(places: Mapping[str, tuple[float, float]], title: st
     for name, (seconds, ndcg) in places.items():
         colour, marker = (OURS, "*") if name.startswith("denslice") else next(others)
         size = 12 if marker == "*" else 6
-        panel.plot(seconds, ndcg, linestyle="none", color=colour, marker=marker, markersize=size, label=name)
+        label = None if marker == "*" else name  # stars have their names beside them
+        panel.plot(seconds, ndcg, linestyle="none", color=colour, marker=marker, markersize=size, label=label)
         if marker == "*":
             side = {"xytext": (-8, -3), "ha": "right"} if seconds > middle else {"xytext": (8, -3), "ha": "left"}
             panel.annotate(name, (seconds, ndcg), textcoords="offset points", fontsize=8, **side)
