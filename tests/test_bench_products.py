@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import shutil
+import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -19,7 +22,15 @@ from denslice.bench import product_texts
 from denslice.bench.product_bench import PRODUCTS, ProductBench, chosen_products
 from denslice.bench.product_checks import after_changes, change_and_look, check_answers, check_ids
 from denslice.bench.product_kills import KillTest, totals
-from denslice.bench.product_process import MORE, VECTORS, ProductError, ProductProcess, code_lines, python_of
+from denslice.bench.product_process import (
+    MORE,
+    VECTORS,
+    PeakMemory,
+    ProductError,
+    ProductProcess,
+    code_lines,
+    python_of,
+)
 from denslice.bench.product_table import product_table
 from denslice.bench.product_texts import PLANTED, TextFolder, large_folder
 from denslice.bench.product_vectors import MinilmVectors, text_digest
@@ -196,6 +207,19 @@ def test_the_first_answer_is_timed_with_nothing_compiled_and_then_again(data: Pa
     assert head.startswith("|  | first answer about 1,000 texts, never run before, s |")
     assert busy == "| a | – | – | – |"
     assert "| b | 13.0 | 12.0 | 10.0 |" in pages.first_table(line | {"figures": {"b": needing}})  # type: ignore[attr-defined]
+
+
+def test_a_process_that_a_program_started_a_moment_ago_belongs_to_it() -> None:
+    command = ["sh", "-c", "read _; sleep 60 & echo $!; wait"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as program:
+        assert program.stdin is not None
+        assert program.stdout is not None
+        memory = PeakMemory(program.pid)
+        program.stdin.write("start\n")
+        started = int(program.stdout.readline())
+        memory.stop()
+        os.kill(started, signal.SIGKILL)
+    assert started in memory.family
 
 
 def test_long_texts_of_the_large_folder_end_with_a_word(data: Path, tmp_path: Path) -> None:

@@ -166,12 +166,14 @@ class PeakMemory:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop looking."""
+        """Look once more, and then no longer."""
         self._end.set()
         self._thread.join()
 
     def _look(self) -> None:
-        while not self._end.wait(LOOK):
+        is_last = False
+        while not is_last:
+            is_last = self._end.wait(LOOK)
             family = list(_family(self._pid))
             self.family.update(family)
             self.bytes = max(self.bytes, sum(map(_resident, family)))
