@@ -107,9 +107,9 @@ def slices() -> Evidence:
 
 
 def joint() -> Evidence:
-    """Return how far the joint SPLADE is ahead of a SPLADE trained alone."""
+    """Return how far the joint SPLADE is ahead of a SPLADE trained alone, with 768 slices each."""
     runs = newest()
-    found = difference(runs, Scored("splade-dense", "joint"), Scored("splade", "lexical"))
+    found = difference(runs, Scored("splade-dense", "joint-768"), Scored("splade", "lexical-768"))
     some = [*runs["splade-dense"].values(), *runs["splade"].values()]
     told = f"± {found.half:.3f}, {_asked(found.seeds, some)}"
     return Evidence(f"{found.mean:+.3f} RR@10", told, TRAINING, "train_acl", some)
@@ -146,11 +146,11 @@ def quick() -> Evidence:
     some = [line for line in lines("quick_rate") if line["configuration"]["documents"] > 900_000]
     found = [line["figures"]["quick"] for line in some]
     rates = [one["documents_a_second"] for one in found]
-    size = some[-1]["configuration"]["documents"]
+    size, copies = (some[-1]["configuration"][name] for name in ("documents", "copies"))
     return Evidence(
-        f"first search after {found[-1]['first_search_s']:.1f} s, {rates[-1]:,.0f} passages a second",
-        f"{_range(rates, ',.0f')}; {size:,} passages, the quick level",
-        "python benchmarks/quick_rate.py CORPUS --copies 16 --repeats 1", "quick_rate", some,
+        f"first search after {found[-1]['first_search_s']:.1f} s, {rates[-1]:,.0f} documents a second",
+        f"{_range(rates, ',.0f')}; {size // copies:,} abstracts {copies} times, the quick level",
+        f"python benchmarks/quick_rate.py CORPUS --copies {copies} --repeats 1", "quick_rate", some,
     )  # fmt: skip
 
 
@@ -189,7 +189,8 @@ def on_gpu() -> Evidence:
     k = runs[-1]["configuration"]["k"]
     return Evidence(
         f"{each[-1]:.2f} ms to the numbers of {k:,} documents, {texts['p50_ms']:.2f} ms to the texts of ten",
-        f"medians of {texts['times']} searches; {min(each):.2f} to {max(each):.2f} ms in {len(runs)} runs",
+        f"medians of {texts['times']} searches; numbers: {min(each):.2f} to {max(each):.2f} ms in {len(runs)} runs; "
+        "texts: one run",
         "denslice bench gpu", "gpu", runs,
     )  # fmt: skip
 
@@ -205,7 +206,8 @@ def kills() -> Evidence:
 # --- parts
 
 ENCODERS = "bm25 'BM25 + MiniLM=MODEL' mini"
-WORDS = "python benchmarks/word_contenders.py WORK --python PYTHON --documents 1000000"
+ENGINES = "'denslice, words' SINDI Seismic impact-index 'impact-index, BMP'"
+WORDS = f"python benchmarks/word_contenders.py WORK --python PYTHON --documents 1000000 --names {ENGINES} --append"
 TRAINING = "python benchmarks/train_acl.py DATA BACKBONE WORK"
 
 

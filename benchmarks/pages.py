@@ -436,10 +436,12 @@ def quick_rates() -> str:
     latest = {line["configuration"]["documents"]: line for line in lines("quick_rate")}
     rows = []
     for documents, line in sorted(latest.items()):
+        copies = line["configuration"]["copies"]
+        size = f"{documents:,}" if copies == 1 else f"{documents:,} ({copies} times {documents // copies:,})"
         for way, told in (("quick", "`--quick`"), ("bm25", "`--encoder bm25`")):
             one = line["figures"][way]
             figures = [f"{one['documents_a_second']:,.0f}", f"{one['seconds']:.1f}", f"{one['first_search_s']:.1f}"]
-            rows.append([f"{documents:,}", told, *figures, f"{one['memory_gb']:.1f}"])
+            rows.append([size, told, *figures, f"{one['memory_gb']:.1f}"])
     head = ["documents", "`denslice index`", "documents a second", "seconds", "first search after", "memory, GB"]
     return f"{markdown(head, rows)}\n\n{cited('quick_rate', latest.values())}"
 

@@ -19,6 +19,7 @@ ALONE = ("splade", "unicoil", "dense")
 JOINT = ("splade-dense", "unicoil-dense")
 NARROW = tuple(f"{name}-{width}" for width in (256, 128) for name in JOINT)
 MODELS = (*ALONE, *JOINT, *NARROW, "splade-free")
+SHORT = ("splade-short", "splade-short-free")  # with and without sparsity control, trained on a CPU
 PARTS = ("lexical", "dense", "joint")
 SLICES = (768, 256, 128)
 
@@ -33,14 +34,15 @@ class Scored(NamedTuple):
 def train_tables() -> dict[str, str]:
     """Return the tables by name."""
     runs = newest()
-    return {"models": models(runs), "beaten": beaten(runs), "slices": slices(runs), "narrow": narrow(runs)}
+    made = {"models": models(runs), "beaten": beaten(runs), "slices": slices(runs), "narrow": narrow(runs)}
+    return made | {"control": control(newest(SHORT))}
 
 
-def newest() -> dict[str, dict[int, Line]]:
-    """Return the newest line of each model and seed, on the test split."""
-    found: dict[str, dict[int, Line]] = {name: {} for name in MODELS}
+def newest(names: Sequence[str] = MODELS) -> dict[str, dict[int, Line]]:
+    """Return the newest line of each of these models and each seed, on the test split."""
+    found: dict[str, dict[int, Line]] = {name: {} for name in names}
     for line in lines("train_acl"):
-        if line["split"] == "test":
+        if line["split"] == "test" and line["model"] in found:
             found[line["model"]][line["config"]["seed"]] = line
     return {name: dict(sorted(by_seed.items())) for name, by_seed in found.items() if by_seed}
 
@@ -68,6 +70,8 @@ def beaten(runs: dict[str, dict[int, Line]]) -> str:
         whole = Scored(name, "joint")
         pairs += [(whole, Scored(name, part)) for part in ("lexical", "dense")]
         pairs += [(whole, Scored(other, "dense" if other == "dense" else "lexical")) for other in ALONE]
+        sliced = Scored(name, "joint-768")
+        pairs += [(sliced, Scored(other, "lexical-768")) for other in ALONE if other != "dense"]
         small = Scored(f"{name}-128", "joint-128")
         pairs += [(small, Scored(name.partition("-")[0], "lexical-768")), (small, Scored("dense", "dense"))]
     return markdown(
@@ -103,10 +107,40 @@ def narrow(runs: dict[str, dict[int, Line]]) -> str:
     return markdown(head, rows) if rows else "These models have not been trained yet."
 
 
+def control(runs: dict[str, dict[int, Line]]) -> str:
+    """Return RR@10 of a SPLADE with sparsity control and of one without, with every weight and by number of slices."""
+    if not set(SHORT) <= runs.keys():
+        return "These models have not been trained yet."
+    scores = ["lexical", *(f"lexical-{m}" for m in SLICES)]
+    rows = []
+    for name, by_seed in runs.items():
+        whole, *sliced = (_mean(by_seed, score) for score in scores)
+        weights = fmean(line["weights"]["docs"] for line in by_seed.values())
+        shares = [f"{cell:.4f} ({100 * cell / whole:.1f} %)" for cell in sliced]
+        rows.append([name, f"{weights:,.0f}", f"{whole:.4f}", *shares])
+    controlled, free = SHORT
+    found = [difference(runs, Scored(free, score), Scored(controlled, score)) for score in scores]
+    rows.append(["free − controlled", "", *(f"{one.mean:+.4f} ± {one.half:.4f}" for one in found)])
+    more = [lost_more(runs, Scored(free, score), Scored(controlled, score)) for score in scores[1:]]
+    rows.append(["slices cost free more by", "", "", *(f"{one.mean:+.4f} ± {one.half:.4f}" for one in more)])
+    head = ["model", "weights a passage", "RR@10, all weights", *(f"{m} slices" for m in SLICES)]
+    every = [line for by_seed in runs.values() for line in by_seed.values()]
+    return f"{markdown(head, rows)}\n\n{cited('train_acl', every)}"
+
+
 def difference(runs: dict[str, dict[int, Line]], one: Scored, other: Scored) -> Interval:
     """Return by how much one score's RR@10 is higher than another's, over the seeds that both models have."""
     seeds = _seeds(runs, one, other)
     return interval(np.array([_reciprocal(runs, one, seed) - _reciprocal(runs, other, seed) for seed in seeds]))
+
+
+def lost_more(runs: dict[str, dict[int, Line]], one: Scored, other: Scored) -> Interval:
+    """Return how much more RR@10 one model loses with slices than another, over the seeds that both models have."""
+    lost = [
+        [_reciprocal(runs, Scored(of.model, "lexical"), seed) - _reciprocal(runs, of, seed) for of in (one, other)]
+        for seed in _seeds(runs, one, other)
+    ]
+    return interval(np.array([first - second for first, second in lost]))
 
 
 def _seeds(runs: dict[str, dict[int, Line]], one: Scored, other: Scored) -> list[int]:
