@@ -111,7 +111,8 @@ def control(runs: dict[str, dict[int, Line]]) -> str:
     """Return RR@10 of a SPLADE with sparsity control and of one without, with every weight and by number of slices."""
     if not set(SHORT) <= runs.keys():
         return "These models have not been trained yet."
-    scores = ["lexical", *(f"lexical-{m}" for m in SLICES)]
+    ways = [(m, full) for m in SLICES for full in ("", "-full")]
+    scores = ["lexical", *(f"lexical-{m}{full}" for m, full in ways)]
     rows = []
     for name, by_seed in runs.items():
         whole, *sliced = (_mean(by_seed, score) for score in scores)
@@ -120,10 +121,11 @@ def control(runs: dict[str, dict[int, Line]]) -> str:
         rows.append([name, f"{weights:,.0f}", f"{whole:.4f}", *shares])
     controlled, free = SHORT
     found = [difference(runs, Scored(free, score), Scored(controlled, score)) for score in scores]
-    rows.append(["free − controlled", "", *(f"{one.mean:+.4f} ± {one.half:.4f}" for one in found)])
+    rows.append(["without − with", "", *(f"{one.mean:+.4f} ± {one.half:.4f}" for one in found)])
     more = [lost_more(runs, Scored(free, score), Scored(controlled, score)) for score in scores[1:]]
-    rows.append(["slices cost free more by", "", "", *(f"{one.mean:+.4f} ± {one.half:.4f}" for one in more)])
-    head = ["model", "weights a passage", "RR@10, all weights", *(f"{m} slices" for m in SLICES)]
+    rows.append(["lost more without", "", "", *(f"{one.mean:+.4f} ± {one.half:.4f}" for one in more)])
+    head = [f"{m}, {'full' if full else 'sliced'} query" for m, full in ways]
+    head = ["model", "weights a passage", "RR@10, all weights", *head]
     every = [line for by_seed in runs.values() for line in by_seed.values()]
     return f"{markdown(head, rows)}\n\n{cited('train_acl', every)}"
 
