@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from itertools import cycle
-from statistics import geometric_mean
+from statistics import fmean
 from typing import Any
 
 from denslice.bench.bench_table import reported, scaled
@@ -106,25 +105,43 @@ def recall_by_milliseconds(panels: Mapping[str, Mapping[str, Any]]) -> bytes:
 
 
 def quality_by_first_answer(places: Mapping[str, tuple[float, float]], title: str) -> bytes:
-    """Return an SVG with a point for each product: seconds to the first answer, and nDCG@10."""
-    figure = _figure(8.4, 3.8)
+    """Return an SVG with a point for each product, its name beside it: seconds to the first answer, and nDCG@10."""
+    figure = _figure(8.4, 4.2)
     panel = figure.subplots()
-    others = zip(cycle(COLOURS), cycle(MARKERS + MARKERS[1:] + MARKERS[0]), strict=False)
-    every = [seconds for seconds, _ in places.values()]
-    middle = geometric_mean((min(every), max(every)))
+    every, found = zip(*places.values(), strict=True)
+    late = {name: ndcg for name, (seconds, ndcg) in places.items() if seconds > max(every) / 2}
+    beside = _apart(late, (max(found) - min(found)) / 18)
     for name, (seconds, ndcg) in places.items():
-        colour, marker = (OURS, "*") if name.startswith("denslice") else next(others)
-        size = 12 if marker == "*" else 6
-        label = None if marker == "*" else name  # stars have their names beside them
-        panel.plot(seconds, ndcg, linestyle="none", color=colour, marker=marker, markersize=size, label=label)
-        if marker == "*":
-            side = {"xytext": (-8, -3), "ha": "right"} if seconds > middle else {"xytext": (8, -3), "ha": "left"}
-            panel.annotate(name, (seconds, ndcg), textcoords="offset points", fontsize=8, **side)
+        is_ours = name.startswith("denslice")
+        style = {"color": OURS, "marker": "*", "markersize": 12} if is_ours else {"color": COLOURS[0], "marker": "o"}
+        panel.plot(seconds, ndcg, linestyle="none", **style)
+        label = {"text": name, "xy": (seconds, ndcg), "fontsize": 8, "va": "center", "color": OURS if is_ours else INK}
+        if name in beside:  # the names of products that end together stand in a column, each with a line to its point
+            line = {"arrowstyle": "-", "color": INK, "linewidth": 0.5, "relpos": (0, 0.5), "shrinkA": 1, "shrinkB": 3}
+            panel.annotate(xytext=(1.6 * max(every), beside[name]), arrowprops=line, **label)
+        else:
+            panel.annotate(xytext=(9, 0), textcoords="offset points", **label)
     panel.set(xscale="log", xlabel="seconds to the first answer, two cores", ylabel="nDCG@10, mean", title=title)
+    panel.set_xlim(min(every) / 1.4, 5 * max(every))
     _plain_ticks(panel, SECONDS)
     panel.grid(color=GRID, linewidth=0.6)
-    panel.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5))
     return _svg(figure)
+
+
+def _apart(heights: Mapping[str, float], gap: float) -> dict[str, float]:
+    """Return heights at least a gap apart, in the same order, around those that were given."""
+    names = sorted(heights, key=lambda name: heights[name])
+    groups: list[list[str]] = []
+    for name in names:
+        groups.append([name])
+        while len(groups) > 1 and _around(groups[-1], heights, gap)[0] - _around(groups[-2], heights, gap)[-1] < gap:
+            groups[-2:] = [groups[-2] + groups[-1]]
+    return {name: at for group in groups for name, at in zip(group, _around(group, heights, gap), strict=True)}
+
+
+def _around(group: Sequence[str], heights: Mapping[str, float], gap: float) -> list[float]:
+    middle = fmean(heights[name] for name in group)
+    return [middle + gap * (at - (len(group) - 1) / 2) for at in range(len(group))]
 
 
 def quality_by_slices(curves: Mapping[tuple[str, str], Sequence[tuple[int, float]]]) -> bytes:
