@@ -1,10 +1,13 @@
 """What holds for every test: the same examples, a thread for each library that has its own, no waits for the disk."""
 
+import gc
 import os
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
+import typer.main
 from hypothesis import settings
 
 os.environ["OMP_NUM_THREADS"] = "1"  # before torch is loaded: models as small as those of the tests are slower on more
@@ -17,6 +20,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files with few tests come first: theirs take longest, and so workers that share the files end together."""
     tests = Counter(item.path for item in items)
     items.sort(key=lambda item: (tests[item.path], item.path))
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays: the garbage collector need not look at it again after each test that calls it."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _commands_are_made_once() -> Iterator[None]:
+    """A command line is made once and not for each command, which is not what a test waits for."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("typer.testing._get_command", cache(typer.main.get_command))
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -16,6 +16,7 @@ from denslice.cluster import ray_engine
 
 STORE = 150_000_000  # bytes of shared memory for each node
 FAST = {"health_check_period_ms": 300, "health_check_timeout_ms": 1_000, "health_check_failure_threshold": 3}
+KEEPING = {"idle_worker_killing_time_threshold_ms": 600_000, "num_workers_soft_limit": 6}  # starting one takes a second
 WORDS = [f"{a}{b}" for a in ("ba", "do", "ki", "lu", "me", "no", "pa", "ri", "su", "ta") for b in ("bel", "den", "kor")]
 
 
@@ -41,7 +42,7 @@ class Nodes:
 
         self.cpus, self.cards = cpus, cards
         first = {"num_cpus": cpus, "num_gpus": cards, "object_store_memory": STORE, "include_dashboard": False}
-        self.cluster: Any = Cluster(initialize_head=True, head_node_args={**first, "_system_config": FAST})
+        self.cluster: Any = Cluster(initialize_head=True, head_node_args={**first, "_system_config": FAST | KEEPING})
         self.others = [self.add(), self.add()]
 
     @property
