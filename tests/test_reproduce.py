@@ -25,6 +25,7 @@ from denslice.rankings import Ranking
 from denslice.reproduce import definition, figure3, figure3_plot, measuring, paper_figures, table1, table2, table3
 from denslice.reproduce.cells import Cells, Figures, IndexSetting, Setting, as_in_paper, whole, with_full_query
 from denslice.reproduce.collection import Collection, read_collection
+from denslice.reproduce.collided_terms import term_classes
 from denslice.reproduce.definition import NotTheDefinitionError
 from denslice.reproduce.encoded_rows import read_all
 from denslice.reproduce.encoding import Encodings, NamedModel, encode
@@ -429,3 +430,43 @@ def test_a_query_is_counted_at_eight_if_theta_would_leave_it_fewer_weights(
     model = replace(model, facts=replace(model.facts, vocab=3, skip=0))
     monkeypatch.setattr(figure3, "STRONGEST", 2)
     assert [figure3.at_eight(model, 3, theta) for theta in (0.5, 1.0, 2.0, 5.0)] == [0, 1, 2, 3]
+
+
+# --- terms
+
+
+def test_terms_are_counted_by_their_share_of_the_score() -> None:
+    before = lexical_csr(np.array([[6.0, 3.0, 1.0], [0.0, 5.0, 5.0]], dtype=np.float32))
+    after = lexical_csr(np.array([[6.0, 0.0, 0.0], [0.0, 5.0, 0.0]], dtype=np.float32))
+    heavy, middle, *light = term_classes(before, after)
+    assert (heavy.terms, heavy.lost, middle.terms, middle.lost) == (4, 2, 1, 1)
+    assert (heavy.score_lost, middle.score_lost) == pytest.approx((8 / 9, 1 / 9))
+    assert [(one.terms, one.lost, one.score_lost) for one in light] == [(0, 0, 0.0)] * 2
+
+
+def test_a_lost_term_is_named_with_the_token_that_has_its_place(place: Path, collection: Collection) -> None:
+    told = made(place, "terms", "--slices", "2")
+    texts = {query.text: query.id for query in collection.queries}
+    for one in told["rows"]:
+        assert sum(some["lost"] for some in one["classes"]) <= sum(some["terms"] for some in one["classes"])
+    [found] = (one for one in told["rows"] if (one["model"], one["slices"]) == ("bm25", 2))
+    model = encodings(place, collection, "bm25")
+    tokens, slicing = model.tokens(), Slicing.stride(model.facts.vocab, 2, 0)
+    docs = Encoded.joined(list(model.doc_parts())).lexical.toarray()
+    assert found["examples"]
+    for example in found["examples"]:
+        before, after = example["reciprocal"]
+        assert before > after
+        number = [query.text for query in collection.queries].index(example["text"])
+        relevant = [collection.doc_ids.index(doc) for doc in collection.qrels[texts[example["text"]]]]
+        asked = model.queries().lexical.toarray()[number]
+        best = docs[max(relevant, key=lambda row: docs[row] @ asked)]
+        for term in example["lost"]:
+            token, kept = tokens.index(term["token"]), tokens.index(term["kept"])
+            assert slicing.slice_of[token] == slicing.slice_of[kept]
+            assert term["share"] == pytest.approx(asked[token] * best[token] / (asked @ best), abs=1e-3)
+            weights = best if term["by"] == "document" else asked
+            assert weights[kept] >= weights[token] > 0
+        shares = [term["share"] for term in example["lost"]]
+        assert shares == sorted(shares, reverse=True)
+    assert f"**{found['examples'][0]['lost'][0]['token']}**" in shown(place, "terms")

@@ -9,9 +9,10 @@ from typing import Any
 from denslice.errors import InputError, MissingExtraError
 from denslice.reproduce.cells import lexical_models
 from denslice.reproduce.collection import Collection
-from denslice.reproduce.collisions import RIVALS, Collisions, measured, ways
+from denslice.reproduce.collisions import Collisions, measured, ways
 from denslice.reproduce.encoding import Encodings, Progress
 from denslice.reproduce.figure3_plot import INK, MARKERS, STYLE
+from denslice.reproduce.ranked_vectors import RIVALS
 from denslice.reproduce.table_page import Grid, Page, markdown
 
 TITLE = "Collisions: which lost weights matter"

@@ -1,7 +1,7 @@
 """Encodes documents and queries once for each model, into a work folder that can be copied to other machines.
 
-WORK/MODEL/docs-… and queries-… hold the vectors (encoded_rows.py) and about.json. The folder's name has a fingerprint
-of the texts and about.json one of the model, so that outdated vectors are never used.
+WORK/MODEL/docs-… and queries-… hold the vectors (encoded_rows.py) and about.json; docs-… also names the tokens. The
+folder's name has a fingerprint of the texts and about.json one of the model, so that outdated vectors are never used.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 AT_ONCE = 4_096  # texts encoded before they are written
 ABOUT = "about.json"
+TOKENS = "tokens.json"
 BM25 = "bm25"
 PACKAGES = ("numpy", "scipy", "PyStemmer", "torch", "transformers", "tokenizers")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -76,6 +77,14 @@ class Encodings:
     def queries(self) -> Encoded:
         """Return the queries' vectors, in the collection's order."""
         return encoded_rows.read_all(self.queries_folder, self.facts.vocab)
+
+    def tokens(self) -> list[str]:
+        """Return the token of each id; its number, if vectors of an earlier version have no names."""
+        path = self.docs_folder / TOKENS
+        if not path.exists():
+            return [f"#{id}" for id in range(self.facts.vocab)]
+        found: list[str] = json.loads(path.read_text(encoding="utf-8"))
+        return found
 
 
 @dataclass(frozen=True)
@@ -129,6 +138,8 @@ def encode(
         facts = loaded
         _encode_missing(queries, facts, encoder.encode_queries, None)
         _encode_missing(docs, facts, encoder.encode_docs, progress)
+        tokens = [encoder.token(id) for id in range(facts.vocab)]
+        replace_file(docs.folder / TOKENS, json.dumps(tokens, ensure_ascii=False).encode())
     return Encodings(model.name, facts, docs.folder, queries.folder)
 
 

@@ -34,11 +34,12 @@ class What(StrEnum):
     TABLE3 = "table3"
     FIGURE3 = "figure3"
     COLLISIONS = "collisions"
+    TERMS = "terms"
 
 
 def reproduce(
     what: Annotated[
-        What, typer.Argument(metavar="WHAT", help="encode, table1, table2, table3, figure3 or collisions.")
+        What, typer.Argument(metavar="WHAT", help="encode, table1, table2, table3, figure3, collisions or terms.")
     ],
     data: Annotated[str, typer.Option(metavar="FOLDER", help="A BEIR folder, or ir_datasets:NAME.")],
     models: Annotated[
@@ -83,12 +84,14 @@ def reproduce(
 def _made(what: What, collection: Collection, models: Sequence[Encodings], grid: Grid, work: Path, again: bool) -> Page:
     """Return the page; cells that the work folder lacks are measured."""
     from denslice.cli.output import progress_bar
-    from denslice.reproduce import collision_page, figure3, table1, table2, table3
+    from denslice.reproduce import collision_page, figure3, table1, table2, table3, term_page
     from denslice.reproduce.measuring import Measuring
 
-    if what is What.COLLISIONS:
-        with progress_bar("comparing scores", collision_page.count(models, grid)) as bar:
-            return collision_page.page(models, grid, collection, bar.advance)
+    if what in (What.COLLISIONS, What.TERMS):
+        from_vectors = collision_page if what is What.COLLISIONS else term_page
+        with progress_bar("comparing scores", from_vectors.count(models, grid)) as bar:
+            page: Page = from_vectors.page(models, grid, collection, bar.advance)
+            return page
     maker = {What.TABLE1: table1, What.TABLE2: table2, What.TABLE3: table3, What.FIGURE3: figure3}[what]
     settings = maker.settings(models, grid)
     if not settings:
@@ -96,7 +99,7 @@ def _made(what: What, collection: Collection, models: Sequence[Encodings], grid:
     measuring = Measuring(collection, models, work, again)
     with progress_bar(f"measuring {what.value}", len(measuring.missing(settings))) as bar:
         results = measuring.figures(settings, bar.advance)
-    page: Page = maker.page(models, grid, results, collection)
+    page = maker.page(models, grid, results, collection)
     return page
 
 

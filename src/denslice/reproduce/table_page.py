@@ -18,7 +18,7 @@ from denslice.store.files import replace_file
 
 PAGE = "tables.md"
 END = "<!-- /table -->\n"
-ORDER = ("table1", "table2", "table3", "figure3", "collisions")  # of the tables on the page
+ORDER = ("table1", "table2", "table3", "figure3", "collisions", "terms")  # of the tables on the page
 PACKAGES = ("numpy", "scipy", "numba", "ir-measures", "faiss-cpu", "matplotlib")
 SIGNIFICANT = 0.05
 HEADS = ["MRR@10", "R@1000", "nDCG@10"]

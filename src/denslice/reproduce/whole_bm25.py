@@ -45,3 +45,7 @@ class WholeBm25:
         counts = self._bm25.encode_queries(texts).lexical
         weights = counts.data * self._idf[counts.indices]
         return Encoded(sp.csr_array((weights, counts.indices, counts.indptr), counts.shape))
+
+    def token(self, id: int) -> str:
+        """Return the word (stem) that has this token id."""
+        return self._bm25.token(id)
