@@ -16,7 +16,7 @@ HEAD = ["model", "M", "share of the score", "terms", "lost", "share of all lost 
 EXAMPLE_HEAD = ["query", "rank", "lost terms, their share of the score, and the token that is kept instead"]
 NOTE = (
     "A term is a token that a query and its relevant document have, the relevant one that ranks best with all weights. "
-    "It is lost if the document’s slice or the query’s keeps another token (stride slicing, sliced query). Terms are "
+    "It is lost if the document's slice or the query's keeps another token (stride slicing, sliced query). Terms are "
     "counted by their share of the score with all weights."
 )
 SHOWN = 3  # lost terms of an example
