@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from denslice.reproduce.collided_terms import LIMITS, FallenQuery
 from denslice.reproduce.paper_figures import TABLE1, UNICOIL
 from denslice.reproduce.table_page import markdown
+from denslice.reproduce.term_page import EXAMPLE_HEAD, between, example_rows
 from journal import ROOT
 
 COLLECTIONS = ("acl-title-abstract", "medquad")
@@ -17,7 +19,7 @@ Told = dict[str, Any]
 
 def reproduction_tables() -> dict[str, str]:
     """Return the tables by name."""
-    return {"losses": losses(), "theta": theta(), "collisions": collisions()}
+    return {"losses": losses(), "theta": theta(), "collisions": collisions(), "terms": terms(), "fallen": fallen()}
 
 
 def losses() -> str:
@@ -72,6 +74,27 @@ def collisions() -> str:
         "rivals' score lost",
     ]
     return markdown([*head, "MRR@10 lost", "score lost where it fell", "elsewhere"], rows)
+
+
+def terms() -> str:
+    """Return how many terms of BM25's queries are lost, by their share of the score."""
+    rows = []
+    for name in COLLECTIONS:
+        found = {one["slices"]: one["classes"] for one in _told(name, "terms")["rows"]}
+        for at, upper in enumerate([None, *LIMITS[:-1]]):
+            some = [found[slices][at] for slices in SLICES]
+            lost = [_percent(one["lost"] / one["terms"]) for one in some]
+            rows.append([name, between(some[0]["least"], upper), f"{some[0]['terms']:,}", *lost])
+    return markdown(["collection", "share of the score", "terms", *(f"lost, {m} slices" for m in SLICES)], rows)
+
+
+def fallen() -> str:
+    """Return the queries that fall most with the fewest slices: two of each collection."""
+    rows = []
+    for name in COLLECTIONS:
+        [found] = (one for one in _told(name, "terms")["rows"] if one["slices"] == SLICES[-1])
+        rows += example_rows([FallenQuery.of(one) for one in found["examples"][:2]])
+    return markdown(EXAMPLE_HEAD, rows)
 
 
 def _told(collection: str, name: str) -> Told:

@@ -6,7 +6,7 @@ token of its slice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -51,6 +51,12 @@ class FallenQuery:
     text: str
     reciprocal: tuple[float, float]  # with all weights, and with sliced ones; 0 beyond rank 10
     lost: list[LostTerm]
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> FallenQuery:
+        """Return the query that a JSON object tells of."""
+        before, after = told["reciprocal"]
+        return cls(told["text"], (before, after), [LostTerm(**one) for one in told["lost"]])
 
 
 @dataclass(frozen=True)

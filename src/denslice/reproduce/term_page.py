@@ -47,7 +47,7 @@ def class_rows(one: CollidedTerms) -> list[list[str]]:
         [
             one.model,
             str(one.slices),
-            _between(some.least, upper),
+            between(some.least, upper),
             f"{some.terms:,}",
             _percent(some.lost / max(1, some.terms)),
             _percent(some.score_lost),
@@ -61,14 +61,15 @@ def example_rows(examples: Sequence[FallenQuery]) -> list[list[str]]:
     return [[_plain(one.text), _ranks(one), "; ".join(_lost(term) for term in one.lost[:SHOWN])] for one in examples]
 
 
-def _example_title(one: CollidedTerms) -> str:
-    return f"The queries of {one.model} that fall most with {one.slices} slices:"
-
-
-def _between(least: float, upper: float | None) -> str:
+def between(least: float, upper: float | None) -> str:
+    """Return the name of a class of terms."""
     if upper is None:
         return f"{100 * least:.0f} % or more"
     return f"{100 * least:.0f} to {100 * upper:.0f} %"
+
+
+def _example_title(one: CollidedTerms) -> str:
+    return f"The queries of {one.model} that fall most with {one.slices} slices:"
 
 
 def _ranks(one: FallenQuery) -> str:
