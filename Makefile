@@ -14,7 +14,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 demo: $(VENV)/core            ## search the standard library's documentation
 	@$(BIN)/denslice demo
 
-test: $(VENV)/dev             ## the whole test suite on all cores (about ten minutes on two); browser tests are skipped where chromium cannot be had
+test: $(VENV)/dev             ## the whole test suite on all cores (about seven minutes on two); browser tests are skipped where chromium cannot be had
 	@sh tests/install_chromium.sh
 	@$(PYTEST)
 
