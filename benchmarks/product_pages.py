@@ -9,7 +9,7 @@ from statistics import fmean
 import numpy as np
 
 from denslice.bench.product_bench import PRODUCTS
-from denslice.bench.product_table import QUIET, UNKNOWN, first_seconds, is_quiet, product_table
+from denslice.bench.product_table import QUIET, UNKNOWN, first_seconds, is_quiet, product_table, trust_table
 from denslice.reproduce.table_page import markdown
 from journal import RESULTS, Line, cited, lines
 from recall_plot import quality_by_first_answer
@@ -27,6 +27,7 @@ def product_tables() -> dict[str, str]:
     some = newest_lines(lines("products"))
     return {
         "products": f"{told(some[0])}\n\n{product_table(some)}\n\n{cited('products', some)}",
+        "trust": trust_table(some),
         "behind": behind_table(some),
         "first": first_table(lines("first_answers")[-1]),
         "changes": changes_table(some),

@@ -173,6 +173,7 @@ def test_a_run_appends_one_line_for_each_product_however_often_it_is_resumed(
     assert means.keys() == {*product_texts.JUDGED}
     assert means == pytest.approx({name: sum(some) / 2 for name, some in values.items()}, abs=1e-4)
     assert "| tantivy | words |" in first.stdout
+    assert "| tantivy | 0, 0 (1) | adds, deletes, updates | BM25 of each word" in first.stdout
     approximate = line | {"figures": line["figures"] | {"missed": ["one", "two"]}}
     assert "| tantivy | words (2 of 4 planted texts not first) |" in product_table([approximate])
     busy, quiet = (line | {"figures": line["figures"] | {"core_share": share}} for share in (0.5, 1.0))

@@ -88,7 +88,7 @@ def products(
     """Compare denslice with other products, from a folder of texts to answers; an interrupted run can be resumed."""
     from denslice.bench.product_bench import MEASURED, ProductBench, chosen_products
     from denslice.bench.product_process import ending_on_sigterm
-    from denslice.bench.product_table import has_line, product_table
+    from denslice.bench.product_table import has_line, product_table, trust_table
     from denslice.cli.output import write_line
     from denslice.provenance import append_line, provenance
 
@@ -103,4 +103,4 @@ def products(
         lines.append(line | {"minilm": minilm, "figures": figures})
         if out is not None and not has_line(out, lines[-1]):
             append_line(out, lines[-1])
-    write_line(product_table(lines))
+    write_line(f"{product_table(lines)}\n\n{trust_table(lines)}")

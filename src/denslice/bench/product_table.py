@@ -1,4 +1,4 @@
-"""The lines of `denslice bench products` as one Markdown table."""
+"""The lines of `denslice bench products` as Markdown tables: what was measured, and what is left after kills."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ UNKNOWN = "–"
 SAME = ("commit", "product", "configuration", "hardware")  # of a line that is there already
 HEAD = (
     "", "ranks by", "first answer, s", "lines of code", "documents/s", "{judged}", "p50, p95 ms",
-    "with a filter, ms", "memory, GB: building, searching", "disk, MB", "lost, twice (kills)",
-    "seen at once", "explanation",
+    "with a filter, ms", "memory, GB: building, searching", "disk, MB",
 )  # fmt: skip
+TRUST = ("", "documents lost, twice (kills)", "changes seen at once", "explanation")
 
 
 def product_table(lines: Sequence[ProductLine]) -> str:
@@ -29,6 +29,12 @@ def product_table(lines: Sequence[ProductLine]) -> str:
     rows = [_row(line, judged) for line in lines]
     needing = [line for line in lines if line["figures"]["needs_minilm"]]
     return markdown(head, [*rows, *([_minilm_row(needing[-1], len(head))] if needing else [])])
+
+
+def trust_table(lines: Sequence[ProductLine]) -> str:
+    """Return for each product what kills did to it, which changes the next search sees, and what explains a hit."""
+    found = [(line["product"], line["figures"]) for line in lines]
+    return markdown(TRUST, [[name, _kills(one["kills"]), _seen(one["seen"]), one["explains"]] for name, one in found])
 
 
 def has_line(path: Path, line: ProductLine) -> bool:
@@ -59,9 +65,6 @@ def _row(line: ProductLine, judged: Sequence[str]) -> list[str]:
         *searches,
         ", ".join(f"{found[name] / 1e9:.2f}" for name in memory) + (" + MiniLM" if line["minilm"] else ""),
         f"{found['disk_bytes'] / 1e6:,.0f}",
-        _kills(found["kills"]),
-        _seen(found["seen"]),
-        found["explains"],
     ]
 
 
@@ -107,7 +110,7 @@ def _seen(seen: Mapping[str, bool]) -> str:
 
 
 def _minilm_row(line: ProductLine, width: int) -> list[str]:
-    one, memory = line["minilm"], width - 5
+    one, memory = line["minilm"], width - 2
     cells = {0: "MiniLM alone", memory: f"{one['peak_bytes'] / 1e9:.2f}"}
     if is_quiet(line):
         query = f"{one['query']['p50_ms']:.1f}, {one['query']['p95_ms']:.1f}"
