@@ -30,6 +30,7 @@ from denslice.reproduce.definition import NotTheDefinitionError
 from denslice.reproduce.encoded_rows import read_all
 from denslice.reproduce.encoding import Encodings, NamedModel, encode
 from denslice.reproduce.measuring import MEASURES, Measuring, build
+from denslice.reproduce.ranked_vectors import ModelVectors
 from denslice.slicing import Slicing
 from denslice.vectors import Encoded, lexical_csr
 
@@ -449,6 +450,11 @@ def test_a_lost_term_is_named_with_the_token_that_has_its_place(place: Path, col
     texts = {query.text: query.id for query in collection.queries}
     for one in told["rows"]:
         assert sum(some["lost"] for some in one["classes"]) <= sum(some["terms"] for some in one["classes"])
+    assert [(one["model"], one["rr_lost_idf"] is not None) for one in told["rows"]] == [
+        ("bm25", True),
+        ("splade", False),
+        ("joint", False),
+    ]
     [found] = (one for one in told["rows"] if (one["model"], one["slices"]) == ("bm25", 2))
     model = encodings(place, collection, "bm25")
     tokens, slicing = model.tokens(), Slicing.stride(model.facts.vocab, 2, 0)
@@ -470,3 +476,15 @@ def test_a_lost_term_is_named_with_the_token_that_has_its_place(place: Path, col
         shares = [term["share"] for term in example["lost"]]
         assert shares == sorted(shares, reverse=True)
     assert f"**{found['examples'][0]['lost'][0]['token']}**" in shown(place, "terms")
+
+
+def test_idf_in_the_documents_changes_no_score_but_what_their_slices_keep(place: Path, collection: Collection) -> None:
+    model = encodings(place, collection, "bm25")
+    vectors = ModelVectors(collection, model)
+    weighed = vectors.with_idf_in_docs()
+    assert weighed is not None
+    scores = [(one.queries @ one.docs.T).toarray() for one in (vectors, weighed)]
+    assert scores[0] == pytest.approx(scores[1], rel=1e-5)
+    kept = [one.sliced(as_in_paper(model, 2)).docs for one in (vectors, weighed)]
+    assert (kept[0].indices != kept[1].indices).any()
+    assert ModelVectors(collection, encodings(place, collection, "splade")).with_idf_in_docs() is None

@@ -65,6 +65,8 @@ class CollidedTerms:
 
     model: str
     slices: int
+    rr_lost: float  # share of MRR@10 with all weights
+    rr_lost_idf: float | None  # the same with BM25's idf in the documents, so that their slices keep rare words
     classes: list[TermClass]
     examples: list[FallenQuery]
 
@@ -80,13 +82,16 @@ def measured(
     found = []
     for model in lexical_models(models):
         vectors, tokens = ModelVectors(collection, model), model.tokens()
-        texts = [query.text for query in collection.queries]
+        weighed, texts = vectors.with_idf_in_docs(), [query.text for query in collection.queries]
         for count in slices:
-            sliced = vectors.sliced(as_in_paper(model, count))
+            way = as_in_paper(model, count)
+            sliced = vectors.sliced(way)
             before = vectors.relevant_products(vectors.queries, vectors.docs)
             after = vectors.relevant_products(sliced.queries, sliced.docs)
-            classes = term_classes(before, after)
-            found.append(CollidedTerms(model.name, count, classes, _examples(vectors, sliced, texts, tokens)))
+            lost_idf = None if weighed is None else _rr_lost(weighed, weighed.sliced(way))
+            examples = _examples(vectors, sliced, texts, tokens)
+            lost, classes = _rr_lost(vectors, sliced), term_classes(before, after)
+            found.append(CollidedTerms(model.name, count, lost, lost_idf, classes, examples))
             progress(1)
     return found
 
@@ -102,6 +107,12 @@ def term_classes(before: sp.csr_array, after: sp.csr_array) -> list[TermClass]:
         found.append(TermClass(least, int(inside.sum()), int(gone.sum()), float(shares[gone].sum()) / every))
         upper = least
     return found
+
+
+def _rr_lost(vectors: ModelVectors, sliced: SlicedVectors) -> float:
+    """Return the share of MRR@10 that is lost."""
+    whole = float(vectors.ranked.reciprocal.mean())
+    return 1 - float(sliced.ranked.reciprocal.mean()) / whole if whole else 0.0
 
 
 def _shares(products: sp.csr_array) -> Floats:

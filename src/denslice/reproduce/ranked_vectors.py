@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
 
 from denslice.densify import split_by_slice
+from denslice.encoders.bm25 import idf
 from denslice.index.writer import SAMPLE
 from denslice.reproduce.cells import Setting
 from denslice.reproduce.collection import Collection
-from denslice.reproduce.encoding import Encodings
+from denslice.reproduce.encoding import BM25, Encodings
 from denslice.slicing import Slicing
 from denslice.vectors import Encoded, Floats, Ints
 
@@ -45,6 +47,7 @@ class ModelVectors:
     def __init__(self, collection: Collection, model: Encodings) -> None:
         self.docs = Encoded.joined([Encoded(part.lexical) for part in model.doc_parts()]).lexical
         self.queries = model.queries().lexical
+        self._is_bm25 = model.facts.lexical == BM25
         self._skip = model.facts.skip
         self._order = np.argsort(np.argsort(np.array(collection.doc_ids)))  # equal scores are ordered by id
         rows = {name: row for row, name in enumerate(collection.doc_ids)}
@@ -59,6 +62,15 @@ class ModelVectors:
         kept, lost = split_by_slice(self.docs, slicing)
         asked = split_by_slice(self.queries, slicing)[0] if setting.query == "sliced" else self.queries
         return SlicedVectors(slicing, asked, kept, lost.nnz, self._ranked(asked, kept))
+
+    def with_idf_in_docs(self) -> ModelVectors | None:
+        """Return the vectors with BM25's idf in the documents, and so with the same scores; None of another model."""
+        if not self._is_bm25:
+            return None
+        weights = idf(np.bincount(self.docs.indices, minlength=self.docs.shape[1]), self.docs.shape[0])
+        found = copy(self)
+        found.docs, found.queries = _times(self.docs, weights), _times(self.queries, np.reciprocal(weights))
+        return found
 
     def relevant_products(self, queries: sp.csr_array, docs: sp.csr_array) -> sp.csr_array:
         """Return q · d by token (Q, V), of each query and the relevant document that it finds best with all weights."""
@@ -87,6 +99,12 @@ class ModelVectors:
         tied = (scores == scores[row]) & (self._order < self._order[row])
         rank = 1 + int((scores > scores[row]).sum()) + int(tied.sum())
         return row, 1 / rank if rank <= 10 else 0.0
+
+
+def _times(rows: sp.csr_array, weights: Floats) -> sp.csr_array:
+    """Return rows with the weight of each token times another one."""
+    data = (rows.data * weights[rows.indices]).astype(np.float32)
+    return sp.csr_array((data, rows.indices, rows.indptr), rows.shape)
 
 
 def _best_others(scores: Floats, relevant: list[int]) -> Ints:

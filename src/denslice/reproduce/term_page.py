@@ -13,11 +13,16 @@ from denslice.reproduce.table_page import Grid, Page, markdown
 
 TITLE = "Which terms of queries collide"
 HEAD = ["model", "M", "share of the score", "terms", "lost", "share of all lost score"]
+LOST_HEAD = ["model", "M", "MRR@10 lost", "with idf in the documents"]
 EXAMPLE_HEAD = ["query", "rank", "lost terms, their share of the score, and the token that is kept instead"]
 NOTE = (
     "A term is a token that a query and its relevant document have, the relevant one that ranks best with all weights. "
     "It is lost if the document's slice or the query's keeps another token (stride slicing, sliced query). Terms are "
     "counted by their share of the score with all weights."
+)
+IDF_NOTE = (
+    "BM25's idf is in the query, so that a document's slice does not know how rare its words are. It could be in the "
+    "document, with the same scores:"
 )
 SHOWN = 3  # lost terms of an example
 
@@ -34,6 +39,8 @@ def page(models: Sequence[Encodings], grid: Grid, collection: Collection, progre
     """Measure the collided terms and return them as tables."""
     found = measured(collection, models, grid.slices, progress)
     parts = [markdown(HEAD, [row for one in found for row in class_rows(one)]), NOTE]
+    if weighed := [one for one in found if one.rr_lost_idf is not None]:
+        parts += [IDF_NOTE, markdown(LOST_HEAD, [lost_row(one) for one in weighed])]
     for one in found:
         if one.slices == min(grid.slices) and one.examples:
             parts += [_example_title(one), markdown(EXAMPLE_HEAD, example_rows(one.examples))]
@@ -54,6 +61,11 @@ def class_rows(one: CollidedTerms) -> list[list[str]]:
         ]
         for some, upper in zip(one.classes, uppers, strict=False)
     ]
+
+
+def lost_row(one: CollidedTerms) -> list[str]:
+    """Return how much of MRR@10 BM25 loses with idf in the query and in the documents."""
+    return [one.model, str(one.slices), _percent(one.rr_lost), _percent(one.rr_lost_idf or 0.0)]
 
 
 def example_rows(examples: Sequence[FallenQuery]) -> list[list[str]]:
