@@ -19,7 +19,14 @@ Told = dict[str, Any]
 
 def reproduction_tables() -> dict[str, str]:
     """Return the tables by name."""
-    return {"losses": losses(), "theta": theta(), "collisions": collisions(), "terms": terms(), "fallen": fallen()}
+    return {
+        "losses": losses(),
+        "theta": theta(),
+        "collisions": collisions(),
+        "terms": terms(),
+        "weighed": weighed(),
+        "fallen": fallen(),
+    }
 
 
 def losses() -> str:
@@ -86,6 +93,16 @@ def terms() -> str:
             lost = [_percent(one["lost"] / one["terms"]) for one in some]
             rows.append([name, between(some[0]["least"], upper), f"{some[0]['terms']:,}", *lost])
     return markdown(["collection", "share of the score", "terms", *(f"lost, {m} slices" for m in SLICES)], rows)
+
+
+def weighed() -> str:
+    """Return what BM25 loses with its idf in the query, and in the documents."""
+    rows = []
+    for name in COLLECTIONS:
+        found = _told(name, "terms")["rows"]
+        for where, key in (("query", "rr_lost"), ("documents", "rr_lost_idf")):
+            rows.append([name, where, *(_percent(one[key]) for one in found)])
+    return markdown(["collection", "idf in the", *(f"MRR@10 lost, {m} slices" for m in SLICES)], rows)
 
 
 def fallen() -> str:
