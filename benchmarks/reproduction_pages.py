@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from denslice.reproduce.collided_terms import LIMITS, FallenQuery
+from denslice.reproduce.collided_terms import LIMITS, FallenQuery, IdfInDocs
 from denslice.reproduce.paper_figures import TABLE1, UNICOIL
 from denslice.reproduce.table_page import markdown
-from denslice.reproduce.term_page import EXAMPLE_HEAD, between, example_rows
+from denslice.reproduce.term_page import EXAMPLE_HEAD, LOST_HEAD, between, example_rows, gained
 from journal import ROOT
 
 COLLECTIONS = ("acl-title-abstract", "medquad")
@@ -96,13 +96,13 @@ def terms() -> str:
 
 
 def weighed() -> str:
-    """Return what BM25 loses with its idf in the query, and in the documents."""
+    """Return what BM25 loses with its idf in the query and in the documents, and the difference."""
     rows = []
     for name in COLLECTIONS:
-        found = _told(name, "terms")["rows"]
-        for where, key in (("query", "rr_lost"), ("documents", "rr_lost_idf")):
-            rows.append([name, where, *(_percent(one[key]) for one in found)])
-    return markdown(["collection", "idf in the", *(f"MRR@10 lost, {m} slices" for m in SLICES)], rows)
+        for one in _told(name, "terms")["rows"]:
+            idf = IdfInDocs(**one["idf_in_docs"])
+            rows.append([name, str(one["slices"]), _percent(one["rr_lost"]), _percent(idf.rr_lost), gained(idf)])
+    return markdown(["collection", *LOST_HEAD[1:]], rows)
 
 
 def fallen() -> str:

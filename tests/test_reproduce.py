@@ -18,7 +18,7 @@ from denslice.__main__ import app
 from denslice.densify import densify, split_by_slice
 from denslice.encoders.model_config import ModelConfig
 from denslice.encoders.torch.bi_encoder import BiEncoder
-from denslice.errors import MissingExtraError
+from denslice.errors import InputError, MissingExtraError
 from denslice.evaluate.evaluation import as_run, evaluate
 from denslice.gip import gip
 from denslice.rankings import Ranking
@@ -28,7 +28,7 @@ from denslice.reproduce.collection import Collection, read_collection
 from denslice.reproduce.collided_terms import term_classes
 from denslice.reproduce.definition import NotTheDefinitionError
 from denslice.reproduce.encoded_rows import read_all
-from denslice.reproduce.encoding import Encodings, NamedModel, encode
+from denslice.reproduce.encoding import TOKENS, Encodings, NamedModel, encode
 from denslice.reproduce.measuring import MEASURES, Measuring, build
 from denslice.reproduce.ranked_vectors import ModelVectors
 from denslice.slicing import Slicing
@@ -450,7 +450,7 @@ def test_a_lost_term_is_named_with_the_token_that_has_its_place(place: Path, col
     texts = {query.text: query.id for query in collection.queries}
     for one in told["rows"]:
         assert sum(some["lost"] for some in one["classes"]) <= sum(some["terms"] for some in one["classes"])
-    assert [(one["model"], one["rr_lost_idf"] is not None) for one in told["rows"]] == [
+    assert [(one["model"], one["idf_in_docs"] is not None) for one in told["rows"]] == [
         ("bm25", True),
         ("splade", False),
         ("joint", False),
@@ -487,4 +487,21 @@ def test_idf_in_the_documents_changes_no_score_but_what_their_slices_keep(place:
     assert scores[0] == pytest.approx(scores[1], rel=1e-5)
     kept = [one.sliced(as_in_paper(model, 2)).docs for one in (vectors, weighed)]
     assert (kept[0].indices != kept[1].indices).any()
+    ranked = [one.sliced(as_in_paper(model, 2)).ranked.reciprocal for one in (vectors, weighed)]
+    [told] = (one for one in made(place, "terms", "--slices", "2")["rows"] if one["model"] == "bm25")
+    assert told["idf_in_docs"]["gain"] == pytest.approx(ranked[1].mean() - ranked[0].mean(), abs=1e-6)
+    assert told["idf_in_docs"]["rr_lost"] == pytest.approx(1 - ranked[1].mean() / weighed.ranked.reciprocal.mean())
     assert ModelVectors(collection, encodings(place, collection, "splade")).with_idf_in_docs() is None
+
+
+def test_damaged_names_of_tokens_are_one_line_and_missing_ones_are_numbers(place: Path, collection: Collection) -> None:
+    model = encodings(place, collection, "splade")
+    names, path = model.tokens(), model.docs_folder / TOKENS
+    assert len(names) == model.facts.vocab
+    kept = path.read_bytes()
+    path.write_text('["a')
+    with pytest.raises(InputError, match=r"tokens\.json: damaged .*; remove .* and encode again"):
+        model.tokens()
+    path.unlink()
+    assert model.tokens()[:2] == ["#0", "#1"]
+    path.write_bytes(kept)

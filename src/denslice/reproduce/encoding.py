@@ -83,7 +83,10 @@ class Encodings:
         path = self.docs_folder / TOKENS
         if not path.exists():
             return [f"#{id}" for id in range(self.facts.vocab)]
-        found: list[str] = json.loads(path.read_text(encoding="utf-8"))
+        try:
+            found: list[str] = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise InputError(f"{path}: damaged ({error}); remove {path.parent} and encode again") from None
         return found
 
 
@@ -137,9 +140,8 @@ def encode(
             raise _another(docs.folder, model)
         facts = loaded
         _encode_missing(queries, facts, encoder.encode_queries, None)
+        _name_tokens(docs.folder, [encoder.token(id) for id in range(facts.vocab)])
         _encode_missing(docs, facts, encoder.encode_docs, progress)
-        tokens = [encoder.token(id) for id in range(facts.vocab)]
-        replace_file(docs.folder / TOKENS, json.dumps(tokens, ensure_ascii=False).encode())
     return Encodings(model.name, facts, docs.folder, queries.folder)
 
 
@@ -219,6 +221,12 @@ def _facts(model: NamedModel, encoder: WholeBm25 | TransformerEncoder) -> Facts:
     digest = fingerprint(local_folder(model.place))
     skip, dimensions = tokens_to_skip(encoder.vocab), encoder.model.dimensions or None
     return Facts(digest, config.lexical, config.dense, encoder.vocab, skip, dimensions, config.lam)
+
+
+def _name_tokens(folder: Path, tokens: list[str]) -> None:
+    """Write the token of each id, before any vector, so that an interrupted run leaves no vectors without names."""
+    folder.mkdir(parents=True, exist_ok=True)
+    replace_file(folder / TOKENS, json.dumps(tokens, ensure_ascii=False).encode())
 
 
 def _encode_missing(texts: _Texts, facts: Facts, encode: Encode, progress: Progress | None) -> None:

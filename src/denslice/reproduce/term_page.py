@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from denslice.errors import InputError
 from denslice.reproduce.cells import lexical_models
 from denslice.reproduce.collection import Collection
-from denslice.reproduce.collided_terms import LIMITS, CollidedTerms, FallenQuery, LostTerm, measured
+from denslice.reproduce.collided_terms import LIMITS, CollidedTerms, FallenQuery, IdfInDocs, LostTerm, measured
 from denslice.reproduce.encoding import Encodings, Progress
 from denslice.reproduce.table_page import Grid, Page, markdown
 
 TITLE = "Which terms of queries collide"
 HEAD = ["model", "M", "share of the score", "terms", "lost", "share of all lost score"]
-LOST_HEAD = ["model", "M", "MRR@10 lost", "with idf in the documents"]
+LOST_HEAD = ["model", "M", "MRR@10 lost", "with idf in the documents", "MRR@10 gained"]
 EXAMPLE_HEAD = ["query", "rank", "lost terms, their share of the score, and the token that is kept instead"]
 NOTE = (
     "A term is a token that a query and its relevant document have, the relevant one that ranks best with all weights. "
@@ -22,7 +22,7 @@ NOTE = (
 )
 IDF_NOTE = (
     "BM25's idf is in the query, so that a document's slice does not know how rare its words are. It could be in the "
-    "document, with the same scores:"
+    "document, with the same scores. ± is half a 95 % interval over the queries:"
 )
 SHOWN = 3  # lost terms of an example
 
@@ -39,8 +39,8 @@ def page(models: Sequence[Encodings], grid: Grid, collection: Collection, progre
     """Measure the collided terms and return them as tables."""
     found = measured(collection, models, grid.slices, progress)
     parts = [markdown(HEAD, [row for one in found for row in class_rows(one)]), NOTE]
-    if weighed := [one for one in found if one.rr_lost_idf is not None]:
-        parts += [IDF_NOTE, markdown(LOST_HEAD, [lost_row(one) for one in weighed])]
+    if weighed := [_lost_row(one, one.idf_in_docs) for one in found if one.idf_in_docs]:
+        parts += [IDF_NOTE, markdown(LOST_HEAD, weighed)]
     for one in found:
         if one.slices == min(grid.slices) and one.examples:
             parts += [_example_title(one), markdown(EXAMPLE_HEAD, example_rows(one.examples))]
@@ -63,11 +63,6 @@ def class_rows(one: CollidedTerms) -> list[list[str]]:
     ]
 
 
-def lost_row(one: CollidedTerms) -> list[str]:
-    """Return how much of MRR@10 BM25 loses with idf in the query and in the documents."""
-    return [one.model, str(one.slices), _percent(one.rr_lost), _percent(one.rr_lost_idf or 0.0)]
-
-
 def example_rows(examples: Sequence[FallenQuery]) -> list[list[str]]:
     """Return a row for each query that fell."""
     return [[_plain(one.text), _ranks(one), "; ".join(_lost(term) for term in one.lost[:SHOWN])] for one in examples]
@@ -78,6 +73,17 @@ def between(least: float, upper: float | None) -> str:
     if upper is None:
         return f"{100 * least:.0f} % or more"
     return f"{100 * least:.0f} to {100 * upper:.0f} %"
+
+
+def gained(idf_in_docs: IdfInDocs) -> str:
+    """Return what idf in the documents gains, with its interval."""
+    half = "" if idf_in_docs.half is None else f" ± {idf_in_docs.half:.3f}"
+    return f"{idf_in_docs.gain:+.3f}{half}"
+
+
+def _lost_row(one: CollidedTerms, idf_in_docs: IdfInDocs) -> list[str]:
+    shares = (one.rr_lost, idf_in_docs.rr_lost)
+    return [one.model, str(one.slices), *map(_percent, shares), gained(idf_in_docs)]
 
 
 def _example_title(one: CollidedTerms) -> str:
